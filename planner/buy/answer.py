@@ -74,7 +74,7 @@ class Purchase:
 
     @property
     def gap(self) -> float:
-        """How far the value is from the bound, as a share of it."""
+        """How far the value is from the bound, as a share of the value."""
         return gap_of(self.value, self.bound)
 
     @property

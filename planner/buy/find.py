@@ -99,12 +99,14 @@ def _too_little(offered: Market, wish: Wish, error: Infeasible) -> Infeasible:
 
 def without_limit(offered: Market, wish: Wish) -> Plan:
     """The cheapest plan for a rate. More is looked at until some fleet serves it: what is found takes no more
-    than was looked at, so that no cheaper fleet was left out."""
+    than was looked at, so that no cheaper fleet was left out; or until that is all there is."""
     limit = STEP * max(offered.takes.values())
     while True:
         try:
             return within(offered, wish, limit)
         except Infeasible:
+            if offered.all_within(limit):
+                return _planned(offered.cluster(limit), wish)
             limit *= STEP
             if limit / min(offered.takes.values()) > MAX_NODES:
                 raise

@@ -44,6 +44,11 @@ class Market:
         most = min(floor(limit / self.takes[name] + 1e-9), MAX_NODES)
         return min(most, self.offers[name].count) if name in self.limited else most
 
+    def all_within(self, limit: float) -> bool:
+        """Whether a larger limit buys no more nodes of any offer."""
+        counts = {name: self.offers[name].count for name in self.limited}
+        return counts == {name: self.most(name, limit) for name in self.offers}
+
     def cluster(self, limit: float) -> ResolvedCluster:
         """All that may be had within the limit, and what is there, by the measure. Raises Infeasible:
         nothing."""

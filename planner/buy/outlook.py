@@ -65,14 +65,8 @@ def more(offered: Market, wish: Wish) -> Iterator[More]:
             continue
         if plan.proof.status == "interrupted":
             raise KeyboardInterrupt
-        bought, proof = bought_of(plan, offered), plan.proof
-        yield More(
-            times,
-            bought,
-            taken(bought),
-            plan.predicted.rps.value,
-            gap_of(proof.own, proof.bound),
-        )
+        bought, gap = bought_of(plan, offered), gap_of(plan.proof.own, plan.proof.bound)
+        yield More(times, bought, taken(bought), plan.predicted.rps.value, gap)
 
 
 def break_evens(found: Purchase, offered: Market, wish: Wish) -> list[BreakEven]:

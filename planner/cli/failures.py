@@ -49,12 +49,23 @@ def as_told(error: BaseException) -> MeshwrightError:
     return MeshwrightError(message, hint="this is a bug; run again with MESHWRIGHT_DEBUG=1 for the traceback")
 
 
+OUT_OF_RANGE = {
+    "Input should be greater than or equal to ": "must be at least ",
+    "Input should be less than or equal to ": "must be at most ",
+}
+"""How the parser tells that a value is out of its range, and how we do."""
+
+
 def _usage(error: BaseException) -> InputError:
     """A mistake on the command line: an unknown option, a value that is not of the option's kind."""
     context, option = getattr(error, "ctx", None), getattr(error, "param", None)
     text = str(getattr(error, "message", error)).removeprefix("Value error, ").strip().rstrip(".")
     if option is None or not text:
         text = str(error.format_message() if hasattr(error, "format_message") else error).strip().rstrip(".")
+    text = " ".join(text.split())  # a list of choices comes on lines of its own
+    for theirs, ours in OUT_OF_RANGE.items():
+        if option is not None and text.startswith(theirs):
+            text = f"`{option.opts[0]}` {ours}{text.removeprefix(theirs)}"
     return InputError(
         text[:1].lower() + text[1:],
         where=f"{'/'.join(option.opts)} on the command line" if option is not None else "the command line",

@@ -61,7 +61,7 @@ def spelt(args: Sequence[str], function: Callable[..., Any], command: Any) -> li
             continue
         if not equals:
             if not left:
-                return [*found, word]
+                raise InputError(f"`{name}` is given no value", name, f"give {SAID.get(name, 'one')}")
             value = left.pop(0)
         found += [name, read(value, name, option)]
     return found

@@ -10,6 +10,7 @@ from planner.cli import options as o
 from planner.cli.help import arg, opt
 
 if TYPE_CHECKING:
+    from planner.inputs.traces import Trace
     from planner.traffic.summary import Summary
 
 
@@ -73,7 +74,7 @@ def workload(
         yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
         yaml.dump(told, stream)
         text = stream.getvalue()
-    for line in _told(found, len(read), read.span_s, read.dropped):
+    for line in _told(found, read):
         note(line)
     if output is None:
         typer.echo(text, nl=False)
@@ -97,19 +98,22 @@ def _limit(text: str, option: str) -> float | None:
     return value
 
 
-def _told(found: Summary, count: int, span_s: float, dropped: int) -> list[str]:
+def _told(found: Summary, trace: Trace) -> list[str]:
     """What was made of the trace."""
     from planner.reading.units import counted
 
     w = found.workload
     traffic = w.traffic
     assert traffic is not None
-    rates, failed = traffic.rate_rps, f", {dropped:,} failed ones left out" if dropped else ""
+    rates, late, hours = traffic.rate_rps, trace.unordered[0], trace.span_s / 3600
+    failed = f", {trace.dropped:,} failed ones left out" if trace.dropped else ""
+    failed += f", {late:,} put in order that stood after later ones" if late else ""
     lines = [
-        f"{count:,} requests in {span_s / 3600:.3g} h{failed}: {counted(len(w.buckets), 'bucket')}; "
+        f"{len(trace):,} requests in {hours:.3g} h{failed}: {counted(len(w.buckets), 'bucket')}; "
         f"lost by that: {100 * found.pairs_lost:.1f} % of prompts' attention, "
         f"{100 * found.context_lost:.1f} % of answers'",
-        f"{len(rates)} slots of {traffic.slot_s / 60:g} min, {min(rates):.4g} to {max(rates):.4g} requests/s",
+        f"{counted(len(rates), 'slot')} of {_span(traffic.slot_s)}, "
+        f"{min(rates):.4g} to {max(rates):.4g} requests/s",
     ]
     if traffic.dispersion:
         each = ", ".join(f"{d.index:.3g} in {_span(d.window_s)}" for d in traffic.dispersion)

@@ -229,6 +229,8 @@ def parse(text: str) -> Spec:
                 "--why-not",
                 f"nearest: {close}; as in --why-not 'tp=8 engine=vllm'",
             )
+        if SIZES.get(name, name) in sizes or name in told:
+            raise InputError(f"`{name}` is given twice", "--why-not", "write --why-not once for each design")
         if name in SIZES:
             sizes[SIZES[name]] = _size(part, value)
         else:

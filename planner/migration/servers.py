@@ -136,7 +136,7 @@ class _Reader:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.card = ModelCard.model_validate(plan.problem.model)
-        self.checkpoint = cache(self._checkpoint)
+        self.checkpoint = cache(lambda *used: Checkpoint(self.card, served(self.card, *used)))
         sizes = node_sizes(plan)
         self.numbers = {name: range(at := before(plan, name), at + size) for name, size in sizes.items()}
         self.rooms = cache(self._rooms)
@@ -147,9 +147,6 @@ class _Reader:
         """Where each stage of a group may stand."""
         r = next(r for r in self.plan.replicas if r.id == name)
         return [Room(frozenset(map(machine_of, s.nodes)), self.numbers[s.node_class]) for s in r.stages]
-
-    def _checkpoint(self, weights: str, experts: str, kv: str) -> Checkpoint:
-        return Checkpoint(self.card, served(self.card, weights, experts, kv))
 
     def whole(self, r: Replica) -> bool:
         """Whether matrices are not told apart: weights beside the GPUs, attention and FFNs on different

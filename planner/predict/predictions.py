@@ -117,6 +117,9 @@ def _answers(cost: CostModel, load: Rows, places: Places, found: Operated, by: T
     first = [None] * 3 if by.role == "decode" else [ttft, ttft_low, ttft_high]
     each = [None] * 3 if by.role == "prefill" else [tpot, tpot_low, tpot_high]
     notes = [_note(memory, capacity[i], wanted[i], at.utilisation[i], i) for i in range(len(ttft))]
+    most, longest = cost.card.max_context, (asked.isl + asked.osl * (by.role != "prefill")).max(axis=1)
+    for i in np.flatnonzero(longest > most):
+        notes[i] += f"{'; ' if notes[i] else ''}requests are longer than the model takes ({most:,} tokens)"
     columns = [*first, *each, out, out / load.designs.gpus, used, capacity >= 1, draws, notes]
     return [Prediction(*(_plain(column, i) for column in columns)) for i in range(len(ttft))]
 

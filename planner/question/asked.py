@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +47,10 @@ class Asked:
     model_id: str = ""  # under which engines load the model: as it was asked for
     only: Only | None = None  # what is kept of all candidates; None: all
     trace: Trace | None = None  # when requests came, where that was recorded
+
+    def loaded(self, **changes: Any) -> Asked:
+        """The same with changes to its workload."""
+        return replace(self, workload=self.workload.model_copy(update=changes))
 
 
 def read(
@@ -211,21 +215,15 @@ def _refuse_loss_of_all(options: Options, cluster: ResolvedCluster) -> None:
 
 def goal(options: Options, workload: Workload, cluster: ResolvedCluster, profiled: bool) -> Objective:
     """The objective asked for, or the contract's default. A table of the user's own may bring the prices."""
-    priced = profiled or all(node.price_usd_per_hour is not None for node in cluster.classes)
-    if options.objective == "cost" and not priced:
-        bare = next(n.id for n in cluster.classes if n.price_usd_per_hour is None)
-        raise InputError(
-            f"objective cost needs a price for every node; `{bare}` has none",
-            where="--objective",
-            hint="add price_usd_per_hour, or --objective gpus",
-        )
-    if options.budget.usd_per_hour is not None and not priced:
-        bare = next(n.id for n in cluster.classes if n.price_usd_per_hour is None)
-        raise InputError(
-            f"a budget in dollars needs a price for every node; `{bare}` has none",
-            where="--budget",
-            hint="add price_usd_per_hour",
-        )
+    bare = next((n.id for n in cluster.classes if n.price_usd_per_hour is None), None)
+    priced = profiled or bare is None
+    for wanted, what, where, hint in (
+        (options.objective == "cost", "objective cost", "--objective", ", or --objective gpus"),
+        (options.budget.usd_per_hour is not None, "a budget in dollars", "--budget", ""),
+    ):
+        if wanted and not priced:
+            text = f"{what} needs a price for every node; `{bare}` has none"
+            raise InputError(text, where, f"add price_usd_per_hour{hint}")
     if options.objective is not None:
         asked = named(options.objective)
         if not asked.more and workload.loop == "closed":

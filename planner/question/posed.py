@@ -91,8 +91,7 @@ class _Carries:
 
     def __call__(self, slo: Slo) -> bool:
         """Raises KeyboardInterrupt."""
-        trial = replace(self.asked, workload=self.asked.workload.model_copy(update={"slo": slo}))
-        pool, question = pooled(trial)
+        pool, question = pooled(self.asked.loaded(slo=slo))
         if unserved(question.state(pool, "bound")):
             self.undecided |= pool.late
             return False
@@ -156,10 +155,10 @@ def _relaxed(asked: Asked, near: infeasible.Tightest, carries: _Carries | None) 
     words = ", ".join(
         f"{f.removesuffix('_ms').upper()} {getattr(slo, f):g} -> {getattr(loose, f):g} ms" for f in changed
     )
-    sure = carries is None or not carries.undecided
-    found = "the tightest that can be met" if sure else "what was found to be met in time"
-    note = schema.PlanWarning(
-        code="slo_relaxed", message=f"nothing meets the default SLO; relaxed to {found}: {words}"
-    )
-    workload = asked.workload.model_copy(update={"slo": loose})
-    return replace(asked, workload=workload, warnings=[*asked.warnings, note])
+    found = "; relaxed to the tightest that can be met"
+    if carries is not None:  # requests that come more seldom may be answered sooner
+        rate = f"until {asked.workload.rate_rps:g} req/s are served"
+        until = "to what was found to be met in time" if carries.undecided else rate
+        found = f" with a request at a time; relaxed {until}"
+    note = schema.PlanWarning(code="slo_relaxed", message=f"nothing meets the default SLO{found}: {words}")
+    return replace(asked.loaded(slo=loose), warnings=[*asked.warnings, note])

@@ -43,7 +43,7 @@ class Figure:
 
 
 def figures(plan: Plan) -> list[Figure]:
-    """All predictions that are known."""
+    """All predictions that are known; of requests for one token there is no time per further one."""
     p, slo = plan.predicted, plan.problem.workload.get("slo", {})
     which = slo.get("percentile", "mean")
     first, token = f"time to first token, {which}", f"time per output token, {which}"
@@ -51,7 +51,7 @@ def figures(plan: Plan) -> list[Figure]:
         ("output tokens", p.out_tok_per_s, "/s", None, None, True),
         ("requests", p.rps, "/s", None, None, True),
         (first, p.ttft_ms, "ms", slo.get("ttft_ms"), p.chance_ttft, False),
-        (token, p.tpot_ms, "ms", slo.get("tpot_ms"), p.chance_tpot, False),
+        (token, p.tpot_ms if p.tpot_ms.value else None, "ms", slo.get("tpot_ms"), p.chance_tpot, False),
         ("cost", p.usd_per_hour, "$/h", None, None, False),
         ("cost of 1M output tokens", p.usd_per_mtok, "$", None, None, False),
         ("power of all GPUs", p.watts, "W", None, None, False),

@@ -90,7 +90,8 @@ def headline(plan: Plan) -> Text:
         (str(problem.cluster.get("name", "cluster")), "bold"),
         f", {used(plan):,} of {owned(plan):,} GPUs\n",
         (first, "bold green"),
-        f" · {second} · TTFT {say.milliseconds(p.ttft_ms.value)} · TPOT {say.milliseconds(p.tpot_ms.value)}",
+        f" · {second} · TTFT {say.milliseconds(p.ttft_ms.value)}",
+        f" · TPOT {say.milliseconds(p.tpot_ms.value)}" if p.tpot_ms.value else "",
     )
     if p.usd_per_hour:
         text.append(f" · {say.money(p.usd_per_hour.value)}/h", style="bold green" if asked else "")

@@ -134,7 +134,7 @@ def schedule(asked: Asked, ask: Ask) -> Schedule:
         raise OutOfTime("no schedule was found in time", hint=LONGER)
     told = {name: p for name, p in others.items() if p is not None and best.status != "interrupted"}
     costs = {name: solver.solve(p, beside).value for name, p in told.items()}
-    fleet = Fleet(problem)
+    fleet = Fleet(problem, ask.min_up_s)
     return Schedule(
         units=found,
         left_out=sorted(

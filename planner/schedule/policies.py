@@ -79,9 +79,10 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """Servers of a schedule's problem, as ways to serve whole requests."""
+    """Servers of a schedule's problem, as ways to serve whole requests; each stays `min_up_s` at least."""
 
     problem: Problem
+    min_up_s: float = 0.0
 
     @cached_property
     def ways(self) -> list[tuple[int, ...]]:
@@ -152,11 +153,8 @@ class Fleet:
     def _follow(self, load: Load, head: float) -> Floats:
         """Counts (k, x) of the autoscaler: for the step before, kept as long as it may not stop them."""
         seen = np.concatenate([load.rate[:1], load.rate[:-1]])
-        n = self.servers(seen * (1 + head), load.slot)
-        for k, kind in enumerate(self.problem.kinds):
-            stays_s = max(DOWN_S, (kind.up_slots - 1) * self.problem.hours * 3600)
-            n[k] = _most(n[k], round(stays_s / load.step_s))
-        return n
+        stays = round(max(DOWN_S, self.min_up_s) / load.step_s)
+        return np.array([_most(mine, stays) for mine in self.servers(seen * (1 + head), load.slot)])
 
 
 @dataclass(eq=False)
@@ -196,9 +194,10 @@ class _Filling:
         near = NEAR if whole is np.floor else -NEAR
         need = [whole(np.divide(asked, c, out=np.zeros_like(asked), where=c > 0) + near) for c in each]
         need = [np.maximum(x, 0.0) for x in need]
-        room = np.minimum.reduce([self.free[g] for g in machines])
-        all_ = need[0] if len(way) == 1 or machines[0] != machines[1] else need[0] + need[1]
-        part = np.minimum(1.0, np.divide(room, all_, out=np.ones_like(asked), where=all_ > 0))
+        part = np.ones_like(asked)
+        for g in {*machines}:
+            all_ = np.sum([x for x, own in zip(need, machines, strict=True) if own == g], axis=0)
+            part = np.minimum(part, np.divide(self.free[g], all_, out=np.ones_like(asked), where=all_ > 0))
         got = [np.where(part < 1, np.floor(x * part), x) for x in need]
         served = np.minimum(np.minimum.reduce([x * c for x, c in zip(got, each, strict=True)]), asked)
         for k, g, x in zip(way, machines, got, strict=True):
@@ -254,13 +253,9 @@ class Forecast:
     alone: Judged
 
 
-def forecast(
-    fleet: Fleet, rate_rps: list[float], slot_s: float, short: float, in_slot: int = 1
-) -> Forecast | None:
-    """Of rates each `slot_s`, so many of which are one slot of the fleet's; None where there are not two
-    days."""
+def forecast(fleet: Fleet, rate_rps: list[float], slot_s: float, short: float) -> Forecast | None:
+    """Of rates each `slot_s`; None where there are not two days."""
     load = Load.of(np.array(rate_rps), slot_s)
-    load = replace(load, slot=load.slot // in_slot)
     day = round(DAY_S / load.step_s)
     if len(load.rate) < 2 * day or abs(day * load.step_s - DAY_S) > 1:
         return None

@@ -71,7 +71,7 @@ def wanted(
 def refuse(options: Mapping[str, Any]) -> None:
     """Refuse what is planned for one model only. Raises InputError."""
     for name, what in NOT_BUILT.items():
-        if options.get(name) not in (None, "off"):
+        if options.get(name) is not None and (name, options[name]) != ("speculation", "off"):
             option = "--" + name.replace("_", "-")
             hint = "leave it out, or plan one model at a time"
             raise InputError(f"{what} cannot be planned for several models", option, hint)
@@ -103,18 +103,14 @@ def read_several(
             raise InputError(what, m.where, "state lengths, a rate and prefix_hit")
         own = {**options, **({"engine": m.engine} if m.engine else {})}
         one = read(resolved, m.model, None, m.workload, {}, own)
-        asked.append(_with_defaulted(one, m.defaulted))
+        before = [name for name in m.defaulted if name not in one.defaulted]
+        asked.append(replace(one, defaulted=[*before, *one.defaulted]))
     _refuse_twice(asked, models)
     rates = [m.workload.rate_rps for m in models]
     total = sum(rate for rate in rates if rate is not None)
     parts = [rate for rate in rates if rate is not None] or [m.weight for m in models]
     whole = sum(parts)
     return Question(tuple(asked), tuple(part / whole for part in parts), total or None)
-
-
-def _with_defaulted(one: Asked, names: Sequence[str]) -> Asked:
-    """With the `names` that the workload left to defaults before those of the options, each once."""
-    return replace(one, defaulted=[*(n for n in names if n not in one.defaulted), *one.defaulted])
 
 
 def _refuse_mixed(models: Sequence[Wanted], objective: str | None) -> None:

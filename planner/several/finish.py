@@ -217,13 +217,6 @@ def _idle(fleets: Fleets) -> list[schema.PlanWarning]:
     """GPUs that no model uses."""
     classes, groups = fleets.found[0].cluster.classes, [g for made in fleets.made for g in made]
     busy = {node.id: sum(g.count * g.candidate.gpus_on(node.id) for g in groups) for node in classes}
-    more = fleets.joint.objective.more
-
-    def why(node: object, left: int) -> str:
-        return (
-            "no fleet was found that serves more of all models by using them"
-            if more
-            else "the load is served without them"
-        )
-
-    return idle(classes, busy, why)
+    more = "no fleet was found that serves more of all models by using them"
+    why = more if fleets.joint.objective.more else "the load is served without them"
+    return idle(classes, busy, lambda node, left: why)

@@ -63,8 +63,6 @@ def plan_several(
     given = {name: value for name, value in options.items() if value is not None}
     loads = {name: given.pop(name, None) for name in LOADS}
     calibration = given.pop("calibration", None)
-    for name in ("profile", "trace", "survive", "expert_loads", "e2e_ms", "precisions"):
-        given.pop(name, None)
     found = wanted(models, workload, loads, given.get("engine"))
     if len(found) < 2:
         text = f"{len(found)} model is planned by itself: several are named by several --model"
@@ -160,15 +158,13 @@ def none_found(joint: Joint, status: str, limits: Limits) -> Exception:
     if status == "time_limit":
         return OutOfTime("no fleet of all models was found in time", hint="raise --time-limit")
     if joint.demand is None:
-        return Infeasible(
-            "no fleet serves all models at once", hint="a cluster with more nodes, or fewer models"
-        )
+        hint = "a cluster with more nodes, or fewer models"
+        return Infeasible("no fleet serves all models at once", hint=hint)
     fleets, last = find(most_of(joint), replace(limits, gap=max(limits.gap, 0.01), seconds=HINT_S))
     (last if fleets is None else fleets.solution).unbroken()
     if fleets is None and (last.status == "infeasible" or last.bound == 0):
-        return Infeasible(
-            "no fleet serves all models at once, at any rate", hint="more nodes, or fewer models"
-        )
+        text = "no fleet serves all models at once, at any rate"
+        return Infeasible(text, hint="more nodes, or fewer models")
     if fleets is None:
         hint = "lower rates, or a larger --time-limit, to be told how much can be served"
         return Infeasible("not all rates can be served at once", hint=hint)
@@ -183,15 +179,8 @@ def none_found(joint: Joint, status: str, limits: Limits) -> Exception:
 
 def most_of(joint: Joint) -> Joint:
     """The question of the largest common share of all rates."""
-    models = [
-        replace(
-            m,
-            question=replace(
-                m.question,
-                objective=THROUGHPUT,
-                traffic=replace(m.question.traffic, rate_rps=None),
-            ),
-        )
-        for m in joint.models
-    ]
+    models = []
+    for m in joint.models:
+        closed = replace(m.question.traffic, rate_rps=None)
+        models.append(replace(m, question=replace(m.question, objective=THROUGHPUT, traffic=closed)))
     return Joint(tuple(models), None)

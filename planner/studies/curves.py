@@ -96,6 +96,8 @@ def speed(solve: Solve, most: int) -> Iterator[Point]:
         except (Infeasible, OutOfTime):
             return None
         p, gpus = plan.predicted, owned(plan)
+        if p.tpot_ms.value <= 0:
+            raise InputError("answers of a single token come at no speed", "--osl", "--osl 2, or more")
         own_ms, osl = p.tpot_ms.value, p.out_tok_per_s.value / p.rps.value
         rate = plan.proof.chosen if plan.proof.chosen is not None else plan.proof.objective
         bound = max(plan.proof.bound, rate) * osl / gpus
@@ -105,7 +107,7 @@ def speed(solve: Solve, most: int) -> Iterator[Point]:
     first = at(None)
     if first is None:
         return
-    limit_ms, last = 1e3 / first.x, 1e3 / first.x
+    limit_ms = last = 1e3 / first.x
     known[limit_ms] = first
     yield first
     for _ in range(min(STEPS, most - 1)):
@@ -116,9 +118,8 @@ def speed(solve: Solve, most: int) -> Iterator[Point]:
         last, known[limit_ms] = limit_ms, found
         yield found
     for _ in range(max(most - len(known) - 1, 0)):
-        if (between := _widest(known)) is None or between >= 1e3 / first.x:
-            break
-        if (found := at(between)) is None:
+        between = _widest(known)
+        if between is None or (found := at(between)) is None:
             break
         known[between] = found
         yield found
@@ -128,8 +129,7 @@ def speed(solve: Solve, most: int) -> Iterator[Point]:
 
 def _widest(known: Mapping[float, Point]) -> float | None:
     """Between which two limits the curve falls most: halfway, in logarithms; None where there is one."""
-    limits = sorted(known)
-    falls = [(abs(known[a].y - known[b].y), (a * b) ** 0.5) for a, b in pairwise(limits)]
+    falls = [(abs(known[a].y - known[b].y), (a * b) ** 0.5) for a, b in pairwise(sorted(known))]
     return max(falls)[1] if falls else None
 
 

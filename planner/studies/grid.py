@@ -16,7 +16,10 @@ from planner.studies.conditions import condition
 
 Cell = dict[str, Any]
 """Options of one call of `plan`, by their names on the command line."""
-FILE_OPTIONS = ("cluster", "model", "workload", "trace", "profile", "calibration", "acceptance")
+FILE_OPTIONS = (
+    *("cluster", "model", "workload", "trace", "profile", "calibration", "expert_loads"),
+    *("acceptance", "speculation"),
+)
 WHOLE = {"isl", "osl", "seed", "draft_tokens"}
 
 
@@ -180,6 +183,7 @@ class Options(Strict):
     precisions: str | None = None
     profile: str | None = None
     calibration: str | None = None
+    expert_loads: str | None = None
     risk: Finite | None = None
     simple: Finite | None = None
     max_utilisation: Finite | None = None
@@ -215,6 +219,7 @@ class Vary(Strict):
     precisions: list[str | None] | None = None
     profile: list[str | None] | None = None
     calibration: list[str | None] | None = None
+    expert_loads: list[str | None] | None = None
     risk: Values[Finite] | None = None
     simple: Values[Finite] | None = None
     max_utilisation: Values[Finite] | None = None

@@ -31,7 +31,7 @@ Answer = dict[str, Any]
 WORK_LIMIT_NODES = 10_000
 """Nodes of branch and bound a cell; about a minute where one is hard."""
 TIME_LIMIT_S = 600.0
-READ_BY_NAME: tuple[str, ...] = ("trace", "profile", "calibration")
+READ_BY_NAME: tuple[str, ...] = ("trace", "profile", "calibration", "expert_loads", "speculation")
 """Options whose files a question knows by name, or in part: their content is hashed."""
 PACKAGES = ("planner", "solvers", "model_zoo", "cluster_configs")
 LIBRARIES = ("numpy", "scipy", "highspy", "ortools", "pulp")
@@ -59,13 +59,9 @@ def resolve(cell: Cell) -> tuple[str, Asking]:
     from planner.api import ask  # here, not above: whoever only writes down answers needs no solvers
 
     options = {"work_limit": WORK_LIMIT_NODES, "time_limit": TIME_LIMIT_S, **cell}
-    files = {name: file_digest(cell[name]) for name in READ_BY_NAME if name in cell}
-    cluster, model, time_limit_s = (
-        options.pop("cluster", None),
-        options.pop("model"),
-        options.pop("time_limit"),
-    )
-    asking = ask(cluster, model, time_limit_s=time_limit_s, **options)
+    files = {name: found for name in READ_BY_NAME if (found := file_digest(cell.get(name, "")))}
+    cluster, model = options.pop("cluster", None), options.pop("model")
+    asking = ask(cluster, model, time_limit_s=options.pop("time_limit"), **options)
     return digest(asking, files), asking
 
 
@@ -79,7 +75,7 @@ def plan(asking: Asking) -> Plan:
 REAL = Planner(resolve, plan)
 
 
-def digest(asking: Asking, files: dict[str, str | None]) -> str:
+def digest(asking: Asking, files: dict[str, str]) -> str:
     """Hash of a question, of the content of `files`, and of who answers it. What a plan only repeats (names
     of the cluster and of the model's source, which limits nobody asked for but those that may give way) is
     not in it."""
@@ -112,9 +108,10 @@ def _version(name: str) -> str:
 
 
 def file_digest(name: object) -> str | None:
-    """Hash of the file `name`; None where it is no file but a name from a catalog, or a number."""
+    """Hash of the file `name`, also of a drafter as in `draft:config.json`; None where it is no file but a
+    name from a catalog, or a number."""
     try:
-        return hashlib.sha256(Path(str(name)).read_bytes()).hexdigest()
+        return hashlib.sha256(Path(str(name).removeprefix("draft:")).read_bytes()).hexdigest()
     except (OSError, ValueError):
         return None
 

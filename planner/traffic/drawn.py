@@ -38,15 +38,16 @@ SPAN_S = 3600.0
 def resampled(trace: Trace, seed: int) -> Trace:
     """`trace` with its minutes in another order inside each ten, and lengths dealt anew there."""
     rng = np.random.default_rng(seed)
-    at = trace.arrival_s - trace.arrival_s[0]
+    at = trace.arrival_s
     minute, ten = (at // MINUTE_S).astype(int), (at // DEAL_S).astype(int)
     moved, each = at.copy(), np.arange(len(at))
+    many = int(DEAL_S / MINUTE_S)
     for t in range(int(ten[-1]) + 1):
         own = np.flatnonzero(ten == t)
-        last = DEAL_S * (t + 1) <= at[-1]
-        minutes = np.arange(int(t * DEAL_S / MINUTE_S), int((t + 1) * DEAL_S / MINUTE_S))
-        order = rng.permutation(len(minutes)) if last else np.arange(len(minutes))
-        moved[own] += MINUTE_S * (order[minute[own] - minutes[0]] - (minute[own] - minutes[0]))
+        whole = DEAL_S * (t + 1) <= at[-1]
+        order = rng.permutation(many) if whole else np.arange(many)
+        inside = minute[own] - many * t
+        moved[own] += MINUTE_S * (order[inside] - inside)
         each[own] = rng.permutation(own)
     by_time = np.argsort(moved, kind="stable")
     isl, osl = trace.isl[each], trace.osl[each]

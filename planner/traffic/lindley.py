@@ -59,7 +59,7 @@ def needed(arrival_s: Floats, work: Floats, wait_s: float, share: float) -> Need
     """The least rate at which a `share` of the requests wait no longer than `wait_s`; `work` (n,) in any
     unit, as only its proportions count. For one request: 0."""
     work = work / work.mean()
-    late = _allowed(len(work), share)
+    late = int((1 - share) * len(work) + 1e-9)  # requests that may wait longer
 
     def good(rate: float) -> bool:
         return int((waits_s(arrival_s, work, rate) > wait_s).sum()) <= late
@@ -92,11 +92,6 @@ def needed_by_slot(
 def tokens(isl: Ints, osl: Ints) -> Floats:
     """The work of requests (n,) in tokens of prompts, where no server is known."""
     return np.asarray(isl + ANSWER_TOKEN * osl, dtype=float)
-
-
-def _allowed(requests: int, share: float) -> int:
-    """Requests that may wait longer."""
-    return int((1 - share) * requests + 1e-9)
 
 
 def _worst(arrival_s: Floats, waits: Floats) -> tuple[float, float, int]:

@@ -16,6 +16,7 @@ from functools import partial
 
 import numpy as np
 
+from planner.errors import InputError
 from planner.inputs.reuse import Idle
 from planner.inputs.trace_columns import Floats, Ints
 from planner.inputs.trace_workload import buckets_of, idle_of
@@ -38,6 +39,9 @@ MOST_BUCKETS = 12
 
 MOST_LENGTHS = 1_000_000
 """Requests whose lengths are looked at."""
+
+MOST_SLOTS, MOST_RPS = 100_000, 1e9
+"""That a workload takes."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +129,9 @@ def lost(trace: Trace, which: Ints) -> tuple[float, float]:
     isl, osl = trace.isl.astype(float), trace.osl.astype(float)
     count = np.bincount(which)
     means = [np.bincount(which, weights=x) / count for x in (isl, osl)]
-    whole = [max(float(x.sum()), 1e-12) for x in _quadratic(isl, osl)]
+    whole = [float(x.sum()) for x in _quadratic(isl, osl)]
     kept = [float(x @ count) for x in _quadratic(*means)]
-    pairs, context = (abs(1 - k / w) for k, w in zip(kept, whole, strict=True))
+    pairs, context = (abs(1 - k / w) if w else 0.0 for k, w in zip(kept, whole, strict=True))
     return pairs, context
 
 
@@ -154,21 +158,20 @@ def _means(trace: Trace, which: Ints) -> tuple[list[Bucket], Ints]:
 
 def traffic_of(trace: Trace, slot_s: float | None, which: Ints | None = None) -> Traffic:
     """The trace's rate by slot (an hour, a tenth of shorter traces), busiest minutes, bursts, and the shares
-    of the buckets in each slot (`which` bucket each request is of). The last slot is left out where the
-    trace ends in its first half."""
+    of the buckets in each slot (`which` bucket each request is of). Where the trace ends in the first half of
+    a slot, the one before is that much longer. Raises InputError: too many slots, too high a rate."""
     slot = slot_s or slot_of(trace.span_s)
     slots = max(round(trace.span_s / slot), 1)
+    if slots > MOST_SLOTS or len(trace) > MOST_RPS * trace.span_s:
+        text = f"{len(trace):,} requests in {trace.span_s:.3g} s, {slots:,} slots of {slot:g} s"
+        most = f"at most {MOST_SLOTS:,} slots and {MOST_RPS:g} requests/s are told"
+        raise InputError(f"{text}: {most}", trace.path, "are its times in seconds? if so, a longer --slot")
     at = np.minimum((trace.arrival_s / slot).astype(int), slots - 1)
-    counts = np.bincount(at, minlength=slots)
-    ends = np.minimum(slot * np.arange(1, slots + 1), max(trace.span_s, 1e-9))
-    lengths = np.diff(ends, prepend=0.0)
-    lengths[-1] = max(trace.span_s - slot * (slots - 1), 1e-9)
-    rates = counts / lengths
-    spread = []
-    for window_s in WINDOWS_S:
-        index = dispersion(trace.arrival_s, trace.span_s, window_s, slot)
-        if index is not None:
-            spread.append(Dispersion(window_s=window_s, index=_rounded(index)))
+    lengths = np.full(slots, slot)
+    lengths[-1] = trace.span_s - slot * (slots - 1)
+    rates = np.bincount(at, minlength=slots) / lengths
+    indices = {w: dispersion(trace.arrival_s, trace.span_s, w, slot) for w in WINDOWS_S}
+    spread = [Dispersion(window_s=w, index=_rounded(i)) for w, i in indices.items() if i is not None]
     peaks = _peaks(trace, slot, slots, rates)
     rates = [_rounded(r) for r in rates]
     if which is None or slots < 2 or which.max() == 0:
@@ -184,9 +187,9 @@ def queued(traffic: Traffic, trace: Trace, slo: Slo) -> Traffic:
     one, or for a mean, there is none."""
     if slo.ttft_ms is None or slo.percentile == "mean":
         return traffic
-    ends = np.asarray(np.arange(1.0, len(traffic.rate_rps) + 1) * traffic.slot_s, dtype=np.float64)
-    at, wait_s = trace.arrival_s - trace.arrival_s[0], WAITING * slo.ttft_ms / 1e3
-    found = needed_by_slot(at, tokens(trace.isl, trace.osl), ends, wait_s, SHARES[slo.percentile])
+    ends, wait_s = traffic.slot_s * np.arange(1.0, len(traffic.rate_rps) + 1), WAITING * slo.ttft_ms / 1e3
+    work = tokens(trace.isl, trace.osl)
+    found = needed_by_slot(trace.arrival_s, work, ends, wait_s, SHARES[slo.percentile])
     most = [_rounded(max(q, r)) for q, r in zip(found, traffic.rate_rps, strict=True)]
     return traffic.model_copy(update={"needed_rps": most})
 

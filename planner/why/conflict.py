@@ -117,13 +117,11 @@ def _without(asked: Asked, gone: Mapping[str, Limit]) -> Asked:
 
 
 def _seldom(asked: Asked) -> Asked:
-    rate = (asked.workload.rate_rps or 0.0) * SELDOM
-    return replace(asked, workload=asked.workload.model_copy(update={"rate_rps": rate}))
+    return asked.loaded(rate_rps=(asked.workload.rate_rps or 0.0) * SELDOM)
 
 
 def _loose(asked: Asked, name: str) -> Asked:
-    slo = asked.workload.slo.model_copy(update={name: None})
-    return replace(asked, workload=asked.workload.model_copy(update={"slo": slo}))
+    return asked.loaded(slo=asked.workload.slo.model_copy(update={name: None}))
 
 
 def _budget(asked: Asked, name: str) -> Asked:

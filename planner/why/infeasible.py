@@ -41,8 +41,8 @@ MODEST = 0.5
 OTHER_PRECISIONS = ("bf16", "fp8", "int4_wo")
 """Tried where no engine serves the checkpoint's own, best quality first."""
 
-LOOSER = (1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0)
-"""Times the tightest limits, tried until the rate asked for is carried."""
+LOOSER = tuple(1.05**step for step in range(34))
+"""Times the tightest limits, up to five, of which the first that carries the rate asked for is looked for."""
 
 Carries = Callable[[Slo], bool]
 """Whether some fleet carries the rate asked for within an SLO."""
@@ -154,12 +154,14 @@ def too_slow(near: Tightest, slo: Slo, carries: Carries | None = None) -> Infeas
         )
     limits = {k: f"{k.removesuffix('_ms').upper()} {getattr(slo, k):g} ms" for k in missed}
     what = " and ".join(f"{limits[k]} (best {_ms(missed[k])} ms)" for k in missed)
-    enough = None
+    enough, more = None, ", or more for the rate asked for"
     with suppress(OutOfTime):  # that nothing keeps the SLO is proven, time for a hint or not
         enough = loosened(near, slo, carries)
+        if enough is None and carries and not carries(slo.model_copy(update=dict.fromkeys(missed))):
+            more = ", and a lower --rate or more nodes"
     least = enough or loosened(near, slo)
     hint = " ".join(f"--{k.replace('_', '-')} {getattr(least, k):g}" for k in missed)
-    hint += "" if enough else ", or more for the rate asked for"
+    hint += "" if enough else more
     return Infeasible(
         f"no replica design keeps {what}; the nearest is {near.design}, one request at a time", hint=hint
     )

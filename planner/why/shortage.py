@@ -79,15 +79,19 @@ class Look:
 
 
 def explain(question: Question, pool: Pool, found: Found, limits: Limits) -> MeshwrightError:
-    """Why there is no fleet although there are candidates. Raises KeyboardInterrupt where that ended the
-    search."""
-    if found.solution.unbroken().status == "time_limit" or pool.late:
+    """Why there is no fleet although there are candidates; OutOfTime where that is not proven. Raises
+    KeyboardInterrupt where that ended the search."""
+    ended = found.solution.unbroken()
+    if ended.status == "time_limit" or pool.late:
         return late()
     seconds = min(LOOK_S, limits.seconds)
     look = Look(question, pool, replace(limits, seconds=seconds), time.monotonic() + seconds)
-    if question.traffic.rate_rps is None:
-        return _nothing_runs(look, found.problem)
-    return _too_much(look, question.traffic.rate_rps)
+    if question.traffic.rate_rps is not None:
+        return _too_much(look, question.traffic.rate_rps, ended.refuted)
+    if not ended.refuted:
+        text = "whether any fleet of these nodes keeps the SLO with the whole mix of requests is not known"
+        return OutOfTime(text, hint="loosen the SLO, or add nodes")
+    return _nothing_runs(look, found.problem)
 
 
 def _nothing_runs(look: Look, problem: FleetProblem) -> Infeasible:
@@ -125,29 +129,37 @@ def _trickle(problem: FleetProblem) -> float:
     return max(LIGHTEST * min(rates)[1], 1e-4 * max(rate for _, rate in rates)) if rates else 1.0
 
 
-def _too_much(look: Look, rate: float) -> Infeasible:
-    """The rate asked for is above what the nodes, or the budget, allow."""
+def _too_much(look: Look, rate: float, refuted: bool) -> MeshwrightError:
+    """The rate asked for is above what the nodes, or the budget, allow: proven where the search `refuted` it,
+    or by the bound of the most that is served."""
     q = look.question
     most = look.solved(_at(q, None, THROUGHPUT))
     held = "by these nodes within the SLO" + (" and the budget" if _asked(q.budget) else "")
     if most is None or (most.objective is None and not most.refuted):
+        if not refuted:
+            return late()
         hint = "a larger --time-limit, to be told how much they serve and what would help"
         return Infeasible(f"{rate:g} req/s cannot be served {held}{_after_loss(q)}", hint=hint)
     ceiling = most.objective or 0.0
     unlimited = replace(q, budget=Budget())
     budgeted = bool(_asked(q.budget)) and look.may(replace(unlimited, objective=GPUS))
     fed = not budgeted and bool(q.cluster.feeds) and look.may(_unheld(q))
-    hints = list(_rate_hints(look, ceiling))
+    hints = [f"--rate {lower}" for lower in _rates(look, rate, ceiling)]
     if fed:
         hints.append(MORE_WATTS)
     else:
         hints += budget_hints(look, rate) if budgeted else node_hints(look)
     held = "within the budget" if budgeted else f"within {FEEDS}" if fed else held
     hints += _share_hints(look, rate, ceiling)
-    return Infeasible(
-        f"{rate:g} req/s cannot be served {held}{_after_loss(q)}: {most_served(most, rate)}",
-        hint=" or ".join(hints) or ("a larger budget" if budgeted else "a lower --rate, or more nodes"),
-    )
+    instead = "a larger budget" if budgeted else "a lower --rate, or more nodes"
+    if not hints and _asked(q.budget) and not budgeted:
+        hints += _cheaper_hints(look, rate)
+        instead += ", and a larger budget"
+    hint = " or ".join(hints) or instead
+    told, known = f"served {held}{_after_loss(q)}", most_served(most, rate)
+    if refuted or most.refuted or (most.bound is not None and most.bound < rate):
+        return Infeasible(f"{rate:g} req/s cannot be {told}: {known}", hint=hint)
+    return OutOfTime(f"whether {rate:g} req/s can be {told} is not known: {known}", hint=hint)
 
 
 MORE_WATTS = "a higher `power_caps_watts`"
@@ -191,13 +203,21 @@ def _asked(budget: Budget) -> dict[str, float]:
     return {k: float(v) for k, v in budget.model_dump().items() if v is not None}
 
 
-def _rate_hints(look: Look, ceiling: float) -> Iterator[str]:
-    """The highest rate that a fleet for the same objective carries."""
+def _rates(look: Look, asked: float, ceiling: float) -> Iterator[str]:
+    """The highest rate below the one `asked` that a fleet for the same objective carries, if any."""
     for share in STEPS_DOWN:
-        rate = floor_to(share * ceiling)
-        if float(rate) > 0 and look.carries(_at(look.question, float(rate))):
-            yield f"--rate {rate}"
+        rate = floor_to(share * min(ceiling, asked))
+        if 0 < float(rate) < asked and look.carries(_at(look.question, float(rate))):
+            yield rate
             return
+
+
+def _cheaper_hints(look: Look, asked: float) -> Iterator[str]:
+    """The highest rate without a budget, with the least budget for it, where neither alone is enough."""
+    free = replace(look, question=replace(look.question, budget=Budget()))
+    for rate in _rates(free, asked, free.least(_at(free.question, None, THROUGHPUT)) or 0.0):
+        own = replace(look, question=_at(look.question, float(rate)))
+        yield from (f"--rate {rate} {budget}" for budget in budget_hints(own, float(rate))[:1])
 
 
 def budget_hints(look: Look, rate: float) -> list[str]:

@@ -258,6 +258,14 @@ def test_there_are_no_more_nodes_than_an_offer_has(asked):
     assert counts(found) == {"small": 2, "dear": 1}
 
 
+def test_where_all_that_is_offered_is_too_little_nothing_is_said_of_a_budget_that_nobody_gave(asked):
+    few = LIST.replace("price_usd: 9000", "count: 2").replace("price_usd: 8000", "count: 1")
+
+    assert counts(asked(None, few, rate=12.0, gap=0.0)[0]) == {"small": 2, "dear": 1}
+    with pytest.raises(Infeasible, match=r"cannot be served by these nodes within the SLO: at most 1\d"):
+        asked(None, few, rate=500.0)
+
+
 BOX = """
 name: boxes
 nodes:

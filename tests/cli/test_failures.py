@@ -7,6 +7,7 @@ import json
 import pytest
 import typer
 
+from planner.cli import app
 from planner.cli.failures import as_told, render, report
 from planner.errors import Infeasible, InputError, MeshwrightError
 
@@ -56,3 +57,14 @@ def test_what_ended_by_itself_keeps_its_code():
 
 def test_control_characters_do_not_reach_the_terminal():
     assert "\x1b" not in render(InputError("bad \x1b[31m", "a\x07b"))
+
+
+def test_a_mistake_on_the_command_line_is_told_in_one_line(capsys: pytest.CaptureFixture[str]):
+    """The parser lists choices on lines of their own."""
+    assert app.run(["schema"]) == 2
+    assert "Choose from: cluster, workload," in capsys.readouterr().err.splitlines()[0]
+
+
+def test_a_value_out_of_range_is_told_with_its_option(capsys: pytest.CaptureFixture[str]):
+    assert app.run(["pareto", "--gpus", "1xL4", "--model", "x", "--points", "2"]) == 2
+    assert "error: `--points` must be at least 3\n" in capsys.readouterr().err

@@ -8,12 +8,14 @@ import sys
 import pytest
 
 from planner.cli import app
-from planner.cli.output import plain
+from planner.cli.output import LIKE, plain
 from planner.designs.precision import precision_named
 from planner.errors import InputError
 from planner.reading.documents import Document
 from planner.reading.units import amount
 from planner.reading.validation import in_units
+from planner.reports.curve import EIGHTHS
+from planner.reports.simulated import BLOCKS
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,13 @@ def test_values_are_read_as_they_are_meant(written, read):
 def test_an_option_that_is_given_twice_is_an_error(twice):
     with pytest.raises(InputError, match="given twice"):
         app.told(["plan", *twice])
+
+
+def test_an_option_without_its_value_says_what_it_takes():
+    with pytest.raises(InputError, match="`--rate` is given no value") as error:
+        app.told(["plan", "--rate"])
+
+    assert (error.value.where, error.value.hint) == ("--rate", "give requests a second, such as 12.5")
 
 
 def test_a_choice_that_is_none_has_the_list_and_the_nearest():
@@ -104,6 +113,14 @@ def test_a_field_in_another_unit_is_converted_in_the_hint():
 )
 def test_precisions_are_understood_by_their_other_names(said, meant):
     assert precision_named(said) == meant
+
+
+def test_bars_and_levels_have_likes_of_their_own():
+    """A queue over time would be a line of question marks; of levels no two are alike."""
+    signs = {*BLOCKS, *EIGHTHS, "±"} - {" "}
+
+    assert signs <= set(LIKE)
+    assert len({LIKE[level] for level in BLOCKS[1:]}) == len(BLOCKS) - 1
 
 
 def test_ascii_streams_write_likes(monkeypatch):

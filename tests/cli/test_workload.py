@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
@@ -13,6 +15,7 @@ from planner.cli.app import run
 from planner.errors import InputError
 from planner.inputs.presets import PRESETS
 from planner.inputs.reuse import Idle, IdleKind
+from planner.inputs.traces import Trace
 from planner.inputs.traffic import Dispersion, Traffic
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.traffic.summary import Summary
@@ -48,12 +51,25 @@ def summed(**changes: Any) -> Summary:
     return Summary(Workload(**(made | changes)), 0.0125, 0.004)  # type: ignore[arg-type]
 
 
+def recorded(**changes: Any) -> Trace:
+    """1,800 requests in half an hour."""
+    none = np.zeros(0, dtype=np.int64)
+    lengths = np.full(1800, 100)
+    return replace(Trace("t", np.linspace(0, 1800, 1800), lengths, lengths, 0, none, none), **changes)
+
+
 COUNTED = "1,800 requests in 0.5 h: 2 buckets; lost by that: 1.2 % of prompts' attention, 0.4 % of answers'"
 SLOTS = "3 slots of 10 min, 0.25 to 12.35 requests/s"
 
 
 def test_what_was_made_of_a_trace_is_two_lines() -> None:
-    assert command._told(summed(), 1800, 1800.0, 0) == [COUNTED, SLOTS]
+    assert command._told(summed(), recorded()) == [COUNTED, SLOTS]
+
+
+def test_short_slots_are_told_in_seconds() -> None:
+    found = summed(traffic=Traffic(slot_s=6.0, rate_rps=[0.5]))
+
+    assert command._told(found, recorded())[1] == "1 slot of 6 s, 0.5 to 0.5 requests/s"
 
 
 def test_failed_requests_and_bursts_and_what_returns_have_a_word_each() -> None:
@@ -67,8 +83,9 @@ def test_failed_requests_and_bursts_and_what_returns_have_a_word_each() -> None:
         ),
     )
 
-    assert command._told(found, 1800, 1800.0, 1234) == [
-        COUNTED.replace("0.5 h:", "0.5 h, 1,234 failed ones left out:"),
+    more = "0.5 h, 1,234 failed ones left out, 7 put in order that stood after later ones:"
+    assert command._told(found, recorded(dropped=1234, unordered=(7, 3))) == [
+        COUNTED.replace("0.5 h:", more),
         SLOTS,
         "bursts: counts vary as at random times 1.5 in 1 s, 12.3 in 1 min (variance over mean)",
         "prompts share beginnings: what is found again in a cache is part of the workload",
@@ -126,6 +143,18 @@ def test_json_is_the_same_workload(trace: str, tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr()
     assert said.out == ""
     assert f"meshwright plan … --workload {as_json}" in said.err
+
+
+@pytest.mark.parametrize(("last_s", "minutes"), [(2e5, "0.0167"), (1e9, "60"), (1e-9, "60")])
+def test_a_trace_of_too_many_slots_or_requests_a_second_is_refused(
+    last_s: float, minutes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Days in slots of a second; milliseconds, or picoseconds, taken for seconds."""
+    path = tmp_path / "odd.csv"
+    path.write_text(f"arrival_s,isl,osl\n0,9,9\n{last_s},9,9\n")
+
+    assert run(["workload", str(path), "--slot", minutes]) == 2
+    assert "at most 100,000 slots and 1e+09 requests/s" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("minutes", ["0.016", "100001", "-1"])

@@ -123,6 +123,14 @@ def test_more_readers_never_get_more_each_and_some_replicas_hold_too_few():
     assert [s.tok_per_s for s in one.values()] == sorted((s.tok_per_s for s in one.values()), reverse=True)
 
 
+def test_of_a_short_context_half_is_the_answer():
+    where = from_gpus("1xH100")
+    ask = Ask(catalog.load("llama-3.1-8b"), 100)
+
+    found = speeds(ask, where.classes[0], fit(ask, where).classes[0], 1)
+    assert {(speed.isl, speed.osl) for speed in found.values()} == {(50, 50)}
+
+
 def test_any_engine_means_all_engines():
     """The first engine that serves a model may hold it on no design where another does."""
     where = from_gpus("8xL40S")

@@ -1,12 +1,15 @@
 """From one plan to another: by hand on a few nodes, and what holds for all plans."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model_zoo import catalog
 from planner.errors import InputError
+from planner.migration import refused
 from planner.migration.migrate import migration
 from planner.migration.schema import Servers
 from planner.plans.schema import Plan
@@ -323,6 +326,16 @@ def test_what_a_plan_leaves_open_is_told(change, said):
             moved(*pair_)
 
 
+@pytest.mark.parametrize(("ranks", "open_"), [([2] * 32, 0), ([2] * 31 + [1], 1), ([2] * 31, 1)])
+def test_a_map_has_every_layer_with_experts_on_every_rank(ranks, open_):
+    map_ = [[[0]] * many for many in ranks]
+    group_ = SimpleNamespace(id="r1", ep=2)
+    of = SimpleNamespace(replica="r1", placement="map", map=map_)
+    edited_ = SimpleNamespace(experts=SimpleNamespace(replicas=[of]))
+
+    assert len(list(refused._experts(edited_, group_, catalog.load("mixtral-8x7b")))) == open_
+
+
 @st.composite
 def plans(draw):
     """Up to three groups on one or two of three nodes, no node overfull."""
@@ -337,7 +350,7 @@ def plans(draw):
     return plan(*groups)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(plans(), plans())
 def test_bytes_are_conserved_and_every_server_is_counted_once(before, after):
     found = moved(before, after)

@@ -1,5 +1,7 @@
 """`predict_rows`: every row answered on its own terms."""
 
+import re
+
 import pytest
 
 from planner.errors import InputError
@@ -57,12 +59,22 @@ def test_a_prefix_found_in_the_cache_shortens_the_first_token():
 
 
 def test_what_does_not_fit_says_what_is_missing():
-    """70.6e9 weights of 2 bytes against 85.9 GB."""
-    (answer,) = predict_rows([{**LLAMA, "model": "llama-3.1-70b"}])
+    """70.6e9 weights of 2 bytes against 85.9 GB; 8e9 of them leave no room for a million tokens."""
+    answer, long = predict_rows([{**LLAMA, "model": "llama-3.1-70b"}, {**LLAMA, "isl": "1000000"}])
 
     assert not answer.fits
-    assert "does not fit" in answer.note
+    assert re.match(r"does not fit: 6\d\.\d GB a GPU missing; times", answer.note)
     assert answer.memory_bytes_per_gpu > 141e9
+    assert not long.fits
+    assert long.note.startswith("does not fit: room for one sequence missing; times")
+
+
+def test_requests_longer_than_the_model_takes_are_noted():
+    """131,072 tokens; a server that only prefills holds no answers."""
+    lengths = ({"isl": "130816"}, {"isl": "130817"}, {"isl": "131072", "role": "prefill"})
+    notes = [answer.note for answer in predict_rows([{**LLAMA, "concurrency": "1", **x} for x in lengths])]
+
+    assert notes == ["", "requests are longer than the model takes (131,072 tokens)", ""]
 
 
 def test_requests_beyond_the_cache_queue():

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from planner.plans.schema import Plan, Price
+from planner.plans.schema import Band, Plan, Price
 from planner.reports import memory as bars
 from planner.reports import terminal
 from planner.reports.words import short
@@ -45,6 +45,18 @@ def test_with_a_rate_the_headline_says_requests_and_cost() -> None:
     assert (
         shown(MIXED).splitlines()[1]
         == "40.0 requests/s · 3,180 output tok/s · TTFT 812 ms · TPOT 41.3 ms · $84.40/h"
+    )
+
+
+def test_of_a_single_token_no_time_per_further_token_is_told() -> None:
+    """'TPOT 0 ms' stood in the first lines and beside its limit."""
+    none = Band(value=0.0, low=0.0, high=0.0)
+    lone = MIXED.model_copy(update={"predicted": MIXED.predicted.model_copy(update={"tpot_ms": none})})
+
+    assert "TPOT" in shown(MIXED)
+    assert "time per output token" in shown(MIXED)
+    assert not any(
+        word in shown(lone).split("Not asked for")[0] for word in ("TPOT", "time per output token")
     )
 
 

@@ -9,7 +9,7 @@ from planner.inputs.traffic import Traffic
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.question.asked import read
 from planner.schedule.capacity import MOST, mixes, of_fleet, of_replica, runs
-from planner.schedule.units import _simplest
+from planner.schedule.units import _simplest, units
 from solvers.linear import Limits
 
 BUCKETS = [Bucket(isl=3000, osl=50), Bucket(isl=200, osl=600)]
@@ -37,6 +37,20 @@ def test_a_mix_of_one_bucket_is_that_bucket_planned_alone(found) -> None:
     alone = Workload(buckets=BUCKETS[:1], slo=workload.slo, rate_rps=5.0)
     asked = read(None, "qwen3-8b", "1xH100", alone, {}, {"engine": "vllm"})
     assert long <= _simplest(asked, Limits(gap=0.01, seconds=20.0)).solution.objective * 1.01
+
+
+def test_a_fleet_found_with_two_of_many_lengths_is_asked_for_all_of_them() -> None:
+    """What a unit serves is near what is found with all lengths, and slots of short ones carry more."""
+    lengths = [Bucket(isl=isl, osl=osl) for isl, osl in ((100, 100), (400, 200), (1500, 100), (3000, 300))]
+    traffic = Traffic(slot_s=3600, rate_rps=[1.0, 1.0], shares=[[0.25] * 4, [0.5, 0.5, 0, 0]])
+    workload = Workload(buckets=lengths, slo=Slo(ttft_ms=2000, tpot_ms=50), rate_rps=1.0, traffic=traffic)
+    asked = read(None, "qwen3-8b", "1xH100", workload, {}, {"engine": "vllm"})
+    (unit,) = units(asked, Limits(gap=0.01, seconds=20.0)).units
+    whole = _simplest(asked, Limits(gap=0.01, seconds=20.0)).solution.objective
+
+    assert unit.rps == pytest.approx(whole, rel=0.1)
+    assert unit.by_slot[0] == pytest.approx(unit.rps)
+    assert unit.by_slot[1] > 2 * unit.rps
 
 
 def test_limits_that_nothing_keeps_leave_nothing(found) -> None:

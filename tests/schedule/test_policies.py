@@ -32,6 +32,8 @@ def test_what_it_starts_serves_a_cold_start_later_and_stays_for_minutes() -> Non
     assert found.short == pytest.approx((4 + 4 + 4) / 26)  # seen a minute late, and two minutes to start
     down = ONE.judged(load(6, *[2] * 8), Policy(None, 0.0))
     assert down.usd == pytest.approx(6 * 7 + 2 * 2)  # the minute after, and five more
+    long = replace(ONE, min_up_s=420.0).judged(load(6, *[2] * 8), Policy(None, 0.0))
+    assert long.usd == pytest.approx(6 * 9)  # seven more: a minimum of less than a slot counts, too
 
 
 def test_a_table_serves_from_the_first_step_of_a_slot() -> None:
@@ -56,6 +58,10 @@ def test_servers_are_the_cheapest_first_with_pairs_as_one_way_and_spot_within_it
     assert fleet.carried(n, np.array([0, 0]))[0] == 4.0
     assert n[1, 1] + n[2, 1] <= 4
     assert fleet.carried(n, np.array([0, 0]))[1] >= 8.0
+    for most in ((1, 4), (4, 2)):  # of a pair of two sorts of machines
+        pair = replace(prefill, most=most[0]), replace(decode, most=most[1], of="o")
+        few = Fleet(Problem((mixed, *pair), np.array([[8.0], [8.0]]), 1.0))
+        assert (few.servers(np.array([8.0]), np.array([0]))[1:, 0] <= most).all()
     spot = (Kind("s", 1.0, 0.5, 99, risky=True), Kind("a", 1.0, 1.0, 99))
     n = Fleet(Problem(spot, [10.0], 1.0, safe=0.7)).servers(np.array([10.0]), np.array([0]))
     assert n[:, 0].tolist() == [3, 7]

@@ -11,7 +11,7 @@ import pytest
 
 from planner.plans.strain import Late
 from planner.several import find
-from planner.several.joint import Fleets
+from planner.several.joint import Fleets, _sum
 from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits
 
@@ -196,6 +196,10 @@ def test_a_program_without_a_fleet_ends_it(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(rounds.solved) == 1
 
 
+def test_a_link_carries_what_all_others_send_over_it() -> None:
+    assert _sum([{"a": 0.25}, {"b": 0.5, "a": 0.5}]) == {"a": 0.75, "b": 0.5}
+
+
 PLAIN, LINKED = (SimpleNamespace(sent=sent, links=tuple(sent)) for sent in ({}, {"x": 1}))
 PROGRAM = SimpleNamespace(
     columns={"0 a": PLAIN, "1 b": PLAIN, "1 far": LINKED},
@@ -209,7 +213,7 @@ PROGRAM = SimpleNamespace(
     [
         ({}, ["0 of PROGRAM", "1 of PROGRAM"]),
         ({"replicas": {"0 a": 2, "1 far": 1}}, ["all"]),
-        ({"pair_flows": {("1 p", "1 e", "1 0"): 10.0}}, ["all"]),
+        ({"pair_flows": {("1 p", "1 d", "1 0"): 5.0, ("1 p", "1 e", "1 0"): 10.0}}, ["all"]),
     ],
 )
 def test_traffic_is_spread_model_by_model_but_at_once_where_a_link_is_shared(

@@ -1,10 +1,12 @@
 """Sweep YAML to cells: the grid's order, ranges, and what is refused."""
 
+from inspect import signature
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from planner.cli.plan import plan
 from planner.errors import InputError
 from planner.studies import grid
 from planner.studies.grid import Range
@@ -33,6 +35,13 @@ def test_the_contracts_example_has_thirty_cells_and_the_last_option_varies_faste
     assert cells[0]["model"] == "llama-3.1-70b"
     assert cells[-1]["model"] == "qwen3-32b"
     assert all(cell["workload"] == "chat" for cell in cells)
+
+
+def test_every_option_of_plan_may_stay_or_vary() -> None:
+    of_plan = {name.removesuffix("_s") for name in signature(plan).parameters} - {"json", "output"}
+
+    assert set(grid.Options.model_fields) == of_plan
+    assert set(grid.Vary.model_fields) == of_plan
 
 
 def test_the_order_of_vary_is_the_files_order(tmp_path: Path) -> None:

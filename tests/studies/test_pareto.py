@@ -130,6 +130,13 @@ def test_what_a_curve_cannot_take_is_refused(name, question):
         asked(name, question)
 
 
+def test_answers_of_one_token_have_no_speed(capsys):
+    assert (
+        run(["pareto", "--gpus", "1xL40S", "--model", "llama-3.1-8b", "--engine", "vllm", "--osl", "1"]) == 2
+    )
+    assert "answers of a single token" in capsys.readouterr().err
+
+
 def test_where_nothing_can_be_that_is_said():
     def nothing(**_):
         raise Infeasible("no")

@@ -12,7 +12,7 @@ from planner.api import answer as plan_of
 from planner.errors import InputError
 from planner.objectives import OBJECTIVES
 from planner.studies import questions
-from planner.studies.questions import Unlike, answer, digest, made_by, resolve
+from planner.studies.questions import Unlike, answer, digest, key, made_by, resolve
 
 SMALL = {"gpus": "1xL40S", "model": "llama-3.1-8b", "engine": "vllm"}
 
@@ -65,6 +65,17 @@ def test_clusters_that_differ_by_name_alone_are_the_same(tmp_path):
     a, b, c = (asked(gpus=None, cluster=str(tmp_path / f"{name}.yaml")) for name in "abc")
 
     assert a == b != c
+
+
+@pytest.mark.parametrize("option", ["expert_loads", "speculation"])
+def test_a_cell_with_another_file_is_another_cell(option, tmp_path):
+    path, prefix = tmp_path / "file.json", {"speculation": "draft:"}.get(option, "")
+    path.write_text("one")
+    before = key({option: f"{prefix}{path}"})
+    path.write_text("two")
+
+    assert key({option: f"{prefix}{path}"}) != before
+    assert option in questions.READ_BY_NAME
 
 
 @pytest.mark.parametrize("option", ["profile", "trace"])

@@ -71,6 +71,13 @@ def test_one_bucket_of_unlike_prompts_loses_their_spread() -> None:
     assert lost(t, np.arange(2))[0] == 0
 
 
+def test_answers_of_one_token_have_no_context_to_lose() -> None:
+    t = trace([0, 1, 2], [1000, 1001, 1002], [1, 1, 1])
+
+    assert lost(t, parted(t))[1] == 0
+    assert not parted(t).any()
+
+
 def test_requests_alike_are_one_bucket() -> None:
     w = summary(trace([0, 1, 2], [5, 5, 5], [7, 7, 7]), "x", None, Slo()).workload
     assert [(b.isl, b.osl, b.share) for b in w.buckets] == [(5, 7, 1.0)]

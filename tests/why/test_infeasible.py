@@ -34,7 +34,7 @@ def test_only_the_limit_that_is_missed_is_loosened():
 def test_limits_are_loosened_together_until_the_rate_is_carried():
     enough = loosened(NEAR, Slo(ttft_ms=1, tpot_ms=10), lambda slo: (slo.tpot_ms or 0) >= 27)
 
-    assert enough == Slo(ttft_ms=140, tpot_ms=28)
+    assert enough == Slo(ttft_ms=141, tpot_ms=28.2)
 
 
 def test_a_rate_that_no_slo_carries_has_no_looser_one():
@@ -56,6 +56,18 @@ def test_what_is_proven_is_said_where_the_time_for_a_hint_is_over():
 
     assert "TTFT 50 ms (best 100 ms)" in error.message
     assert error.hint == "--ttft-ms 100, or more for the rate asked for"
+
+
+def test_where_no_limit_is_too_loose_for_the_rate_the_rate_is_too_high():
+    def never(slo: Slo) -> bool:
+        return False
+
+    def unlimited(slo: Slo) -> bool:
+        return slo.ttft_ms is None
+
+    tight = Slo(ttft_ms=50, tpot_ms=30)
+    assert too_slow(NEAR, tight, never).hint == "--ttft-ms 100, and a lower --rate or more nodes"
+    assert too_slow(NEAR, tight, unlimited).hint == "--ttft-ms 100, or more for the rate asked for"
 
 
 def test_a_nodes_power_cap_under_which_no_speed_is_known_is_named_and_what_it_must_be(tmp_path):

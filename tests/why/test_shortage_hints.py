@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cluster_configs.reading import from_gpus
 from planner.candidates.pairing import NO_EDGES
-from planner.errors import OutOfTime
+from planner.errors import Infeasible, OutOfTime
 from planner.inputs.options import Budget, Survive
 from planner.objectives import COST, ENERGY, GPUS, THROUGHPUT
 from planner.problems.pairs import Traffic
@@ -131,15 +131,15 @@ def test_what_is_enough_is_rounded_up_to_what_can_be_said(least):
 @pytest.mark.parametrize(
     ("rate", "ceiling", "said"),
     [
-        (99.0, 40.0, ["--rate 40"]),
-        (99.0, 41.0, ["--rate 39.7"]),  # 41 themselves take a fifth GPU; 97 % of them do not
-        (99.0, 50.0, ["--rate 37.5"]),
+        (99.0, 40.0, ["40"]),
+        (99.0, 41.0, ["39.7"]),  # 41 themselves take a fifth GPU; 97 % of them do not
+        (99.0, 50.0, ["37.5"]),
         (99.0, 100.0, []),  # not even a half is carried
         (99.0, 0.0, []),
     ],
 )
 def test_the_highest_rate_named_is_one_that_is_carried(rate, ceiling, said):
-    assert list(shortage._rate_hints(look(question(rate)), ceiling)) == said
+    assert list(shortage._rates(look(question(rate)), rate, ceiling)) == said
 
 
 @pytest.mark.usefixtures("fleets")
@@ -280,19 +280,50 @@ def told(q: Question, **of: Any):
             "--rate 20 or 1 more node of h100-sxm or --survive 2:66%",
         ),
         (
-            question(60.0, survive=Survive(share=0.5)),
-            "60 req/s cannot be served by these nodes within the SLO with 50 % of it left after the loss of "
+            question(61.0, survive=Survive(share=0.5)),
+            "61 req/s cannot be served by these nodes within the SLO with 50 % of it left after the loss of "
             "any one node: at most 60 req/s",
-            "--rate 60 or 1 more node of h100-sxm or --survive node:50%",
+            "--rate 60 or 1 more node of h100-sxm or --survive node:49%",
+        ),
+        (
+            question(99.0, Budget(watts=400)),
+            "99 req/s cannot be served by these nodes within the SLO and the budget: at most 0 req/s",
+            "--rate 40 --budget watts=2000",
         ),
     ],
 )
 def test_too_much_is_told_with_the_most_and_all_that_would_help(monkeypatch, q, message, hint):
-    monkeypatch.setattr(shortage, "_more_nodes", lambda look, node: 1)
+    monkeypatch.setattr(shortage, "_more_nodes", lambda look, node: None if q.budget.watts else 1)
     error = told(q)
 
     assert error.message == message
     assert error.hint == hint
+
+
+def test_fleets_that_do_not_keep_what_they_promise_prove_nothing(monkeypatch, fleets):
+    """The bound lets more through than the most that was found: that the rate cannot be served is not
+    known. Where the bound is below the rate, it is."""
+    monkeypatch.setattr(shortage, "_more_nodes", lambda look, node: None)
+    fleets.ended = {"status": "within_gap", "bound": 45.0, "rate": 40.0}
+    unknown, proven = told(question(42.0), status="within_gap"), told(question(46.0), status="within_gap")
+
+    assert (type(unknown), unknown.hint) == (OutOfTime, "--rate 40")
+    assert unknown.message == (
+        "whether 42 req/s can be served by these nodes within the SLO is not known: "
+        "the most that was found is 40 req/s"
+    )
+    assert isinstance(proven, Infeasible)
+    assert isinstance(told(question(), status="within_gap"), OutOfTime)
+    fleets.ended = STOPPED
+    assert isinstance(told(question(42.0), status="within_gap"), OutOfTime)
+
+
+def test_a_rate_that_is_proposed_is_a_lower_one(fleets, monkeypatch):
+    """Of what other objectives carry there may be more than was asked for."""
+    monkeypatch.setattr(shortage, "_more_nodes", lambda look, node: None)
+    monkeypatch.setattr(Look, "carries", lambda *_: True)
+
+    assert told(question(30.0), status="within_gap").hint == "--rate 29.1"
 
 
 @pytest.mark.usefixtures("fleets")

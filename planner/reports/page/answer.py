@@ -62,6 +62,8 @@ def _waits(plan: Plan) -> str:
 def how_good(plan: Plan) -> str:
     """The proof in a sentence without words of the trade."""
     p = plan.proof
+    if p.status == "joint":
+        return "It was planned with other models: the proof is of all together, in their document."
     if p.gap > LOOSE:
         return "How far a better plan could go is not known: the bound is too loose to say."
     near = "0.1 %" if p.gap < 0.0005 else say.percent(p.gap)
@@ -95,7 +97,8 @@ def facts(plan: Plan) -> list[Fact]:
     energy = f"{say.number(p.joules_per_tok.value)} J an output token"
     found.append(Fact("Power", say.power(p.watts.value), energy))
     found.append(Fact("GPUs", f"{used(plan):,}", f"of {owned(plan):,}"))
-    found.append(Fact("From the best possible", *_proven(plan.proof.gap)))
+    if plan.proof.status != "joint":
+        found.append(Fact("From the best possible", *_proven(plan.proof.gap)))
     return found
 
 

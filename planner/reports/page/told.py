@@ -97,7 +97,6 @@ STATUS = {
     "within_gap": "The search ended as near to the best possible as was asked for.",
     "time_limit": "The search ended before it came as near to the best possible as was asked for.",
     "interrupted": "The search was interrupted.",
-    "joint": "This model was planned with others; the proof of all together is in their document.",
 }
 """How the search ended, in plain words."""
 
@@ -106,13 +105,13 @@ def proven(plan: Plan) -> Section:
     """The proof in plain words, then in those of the trade."""
     p = plan.proof
     words = (
-        f"{how_good(plan)} {STATUS[p.status]}",
+        f"{how_good(plan)} {STATUS.get(p.status, '')}".rstrip(),
         "A bound is a figure that no plan can beat. It is computed apart from the plan, with every "
         "uncertainty rounded in favour of other plans, for the designs named below and by this model of how "
         "fast they are.",
     )
-    trade = [f"best found {p.objective:,.6g} {p.unit}, bound {p.bound:,.6g} {p.unit}"]
-    trade += proof(plan).plain.splitlines()
+    found = f"best found {p.objective:,.6g} {p.unit}, bound {p.bound:,.6g} {p.unit}"
+    trade = [*([] if p.status == "joint" else [found]), *proof(plan).plain.splitlines()]
     trade += [held_by(cap) for cap in p.space.caps if not cap.binds and cap.left_out]
     folded = Folded("The proof in figures", (Listed(tuple(dict.fromkeys(trade))),))
     return Section("proof", "How sure it is that nothing better exists", (*map(Words.of, words), folded))

@@ -7,6 +7,7 @@ import pytest
 from planner.plans.schema import Band, Plan, PlanWarning
 from planner.reports.figures import Figure, figures
 from planner.reports.page import flow, money, told
+from planner.reports.page.answer import facts, sentences
 from planner.reports.page.blocks import Bar, Bars, Block, Folded, Section
 from planner.reports.page.html import SECTIONS
 from tests.reports.page.samples import ALL, plan_of
@@ -178,6 +179,16 @@ def test_the_proof_says_objective_and_bound_in_figures(name):
 
     assert f"best found {p.objective:,.6g} {p.unit}, bound {p.bound:,.6g} {p.unit}" in text
     assert told.STATUS[p.status] in text
+
+
+def test_of_a_plan_made_with_others_nothing_is_said_to_be_proven():
+    """Its own objective and bound are what it was given of all together: by itself it could do better."""
+    plan = plan_of("h100-8")
+    joint = plan.model_copy(update={"proof": plan.proof.model_copy(update={"status": "joint"})})
+    text = " ".join([str(told.proven(joint)), *sentences(joint), *(f.label for f in facts(joint))])
+
+    assert "the proof is of all together" in text
+    assert not any(word in text for word in ("It is proven", "best found", "From the best possible"))
 
 
 def test_a_warning_has_its_reason_once():
