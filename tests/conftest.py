@@ -12,8 +12,9 @@ from planner.candidates import known
 from tests.test_arrows import CANDIDATES, OURS, within
 
 BUSY = [HealthCheck.too_slow]  # which a busy machine may be, whatever a test draws
-settings.register_profile("fixed", derandomize=True, database=None, suppress_health_check=BUSY)
-settings.register_profile("explore", max_examples=500, suppress_health_check=BUSY)
+UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": BUSY}
+settings.register_profile("fixed", derandomize=True, database=None, **UNTIMED)
+settings.register_profile("explore", max_examples=500, **UNTIMED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 os.environ["COLUMNS"] = "80"
