@@ -96,7 +96,8 @@ def test_a_slow_link_is_paid_on_the_way_there_and_back():
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_it_takes_what_it_takes_whatever_other_classes_the_model_knows(engine):
-    """The slowest host is one of its own, and what first tokens wait for beside the steps is the same."""
+    """The slowest host is one of its own, and what first tokens wait for beside the steps is the same; what
+    launching takes is each host's."""
     cluster, (card, _) = from_gpus("1xmi300x,1xa100-80,1xb200,1xh100"), catalog.find("llama-3.1-8b")
     ids = [c.id for c in cluster.classes]
     pairs: list[Staging] = [(Stage(a, 1, (0, 24)), Stage(b, 1, (24, 32))) for a in ids for b in ids if a != b]
@@ -109,4 +110,4 @@ def test_it_takes_what_it_takes_whatever_other_classes_the_model_knows(engine):
         for point in POINTS:
             told = every.step_s(designs_of(pairs).take(np.array([i])), point)
             assert told == pytest.approx(alone.step_s(designs_of([pair]), point), rel=1e-9)
-        assert every.tuning == alone.tuning
+        assert replace(every.tuning, prompt_layer_s=0.0) == replace(alone.tuning, prompt_layer_s=0.0)
