@@ -154,7 +154,8 @@ class _Rest(Taken):
         carries = (of(self.peak) / many <= self.use[:, None] * slack).all(axis=2).any(axis=0)
         carries &= (of(self.least_peak) / many <= self.least[:, None] * slack).all(axis=2).any(axis=0)
         less = np.maximum(self.hidden - of(self.hidden), 0.0).max(axis=1, initial=0.0)
-        added = np.where(many > 1, of(self.handoff), 0.0) + less[:, None]
+        sent = of(self.handoff)
+        added = np.where(sent > self.handoff * slack, sent, 0.0) + less[:, None]
         alike = (
             (of(self.slow) <= self.slow * slack).all(axis=1)
             & (of(self.late) + added <= self.late * slack).all(axis=1)

@@ -122,19 +122,21 @@ class Offer:
 
     @staticmethod
     def of(columns: Columns, s: Setup, at: Standing, role: Role, focus: int | None) -> Offer:
-        """What of `columns` keeps the class's power cap."""
-        points = columns.points
-        watts, gpus = draw(s, points, role), s.designs.gpus[points.index]
-        homes = [home for home, _ in s.model.by_class(s.designs)]
-        caps = [n.power_cap_watts / n.gpus_per_node for n in homes if n.power_cap_watts is not None]
+        """What of `columns` keeps the power caps of the classes that it stands on."""
+        points, homes = columns.points, s.model.by_class(s.designs)
+        watts, most = draw(s, points, role), np.full(len(s.designs), np.inf)
+        for home, gpus in homes:
+            if home.power_cap_watts is not None:
+                each = home.power_cap_watts / home.gpus_per_node
+                most = np.where(gpus > 0, np.minimum(most, each * (1 + ROUNDING)), most)
         serves = np.isfinite(columns.least[:, 0]).any(axis=1)
-        keeps = watts / gpus <= min(caps, default=np.inf) * (1 + ROUNDING)
+        keeps = watts <= (s.designs.gpus * most)[points.index]
         able = np.flatnonzero(serves & keeps).astype(np.int64)
         columns, watts = columns.take(able), watts[able]
         points, designs = columns.points, s.designs.take(columns.points.index)
         ranks = designs.attn_dp[:, None, None]
         late = np.where(np.isfinite(columns.within_s), columns.within_s, 0.0)
-        handed = Handed.of(s, designs, points, at.engine, role, min(n.nic_bytes_per_s for n in homes))
+        handed = Handed.of(s, designs, points, at.engine, role, min(n.nic_bytes_per_s for n, _ in homes))
         return Offer(
             *(s, at.node, at.key, role, focus, points, designs),
             *(columns.use / ranks, columns.least / ranks, watts, late, handed, at.pairing),

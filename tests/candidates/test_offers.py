@@ -61,6 +61,17 @@ def test_columns_above_the_power_cap_of_their_class_are_not_offered():
     assert (left.watts / left.designs.gpus <= middle).all()
 
 
+def test_a_power_cap_holds_those_that_stand_under_it_alone():
+    s = one_setup()
+    free, capped = offer(s, standing()), replace(s.model.node_class, power_cap_watts=1.0)
+    under = (s.designs.gpus > 1).astype(int)
+    s.model.__dict__["by_class"] = lambda d: [(s.model.node_class, d.gpus), (capped, under)]
+    left = offer(s, standing())
+
+    assert 0 < len(left) < len(free)
+    assert set(left.designs.gpus) == {1}
+
+
 @pytest.mark.parametrize("role", ["mixed", "decode"])
 @pytest.mark.parametrize("kind", ["gqa", "moe"])
 def test_a_candidate_says_of_its_column_what_it_is(role, kind):
