@@ -61,7 +61,8 @@ def undominated(
     for c in candidates:
         pairs_as: object = None
         if c.role != "mixed":
-            pairs_as = (c.engine, c.pairs_as, c.emitted) if partners is None else partners[c.id]
+            sent_last = tuple((w, o.last) for w, o in c.overlap.items())
+            pairs_as = (c.engine, c.pairs_as, c.emitted, sent_last) if partners is None else partners[c.id]
         pools[c.node_class, c.role, pairs_as].append(c)
     kept: set[str] = set()
     for (node_class, role, _), pool in pools.items():

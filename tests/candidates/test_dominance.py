@@ -164,6 +164,15 @@ def test_one_whose_cache_takes_longer_to_send_replaces_no_other_that_is_as_punct
     assert kept(slow, replace(quick, handoff_s={"w": 0.4})) == ["slow"]
 
 
+def test_one_that_sends_more_of_a_cache_last_replaces_no_other():
+    """In larger chunks more of it comes after the prompt, however much compute the rest hides behind."""
+    more = candidate("more", 4, 1.0, role="prefill", late_s=1.0, overlap={"w": Overlap(0.5, 9.0)})
+    less = candidate("less", 4, 1.1, role="prefill", late_s=1.0, overlap={"w": Overlap(0.2, 9.0)})
+
+    assert kept(more, less) == ["more", "less"]
+    assert kept(more, replace(less, overlap=more.overlap)) == ["more"]
+
+
 def test_a_replica_over_nodes_of_one_domain_replaces_no_free_one():
     near = candidate("near", 16, 1.0, joined=True)
     wide = candidate("wide", 32, 0.5)
