@@ -12,15 +12,14 @@ from planner.candidates.columns import decoding, prefilling
 from planner.candidates.offers import RESOURCES, Offer, Standing
 from planner.candidates.pairing import Pairing
 from planner.cost.transfer import Overlap
-from planner.objectives import named
 from tests.candidates.samples import TWO, ask, node, one_setup
 from tests.cost.samples import KINDS
 
 KEYS = {engine: Key("h100-sxm", engine) for engine in ("vllm", "sglang")}
 
 
-def standing(at=None, engine="vllm", goal="throughput", **more):
-    return Standing(at or node(), KEYS[engine], named(goal), **more)
+def standing(at=None, engine="vllm", **more):
+    return Standing(at or node(), KEYS[engine], **more)
 
 
 def offer(s, at, role="mixed", within_s=None):
@@ -185,7 +184,7 @@ def test_replicas_over_nodes_stand_in_one_domain_where_it_reaches():
 def test_where_watts_count_columns_have_lines_that_never_lie_above_what_they_draw():
     wanted = ask(objective="energy")
     s = one_setup(wanted)
-    made = offer(s, standing(goal="energy")).candidates(wanted.counts)
+    made = offer(s, standing()).candidates(wanted.counts)
 
     assert made
     for c in made:
