@@ -181,6 +181,16 @@ def test_replicas_over_nodes_stand_in_one_domain_where_it_reaches():
     assert made.joined.any()
 
 
+def test_where_latency_counts_columns_are_compared_by_whole_answers_at_their_whole_load_too():
+    """By a first token and one more, a design of slow steps would do in place of one of quick ones."""
+    wanted = ask(objective="latency")
+    s = one_setup(wanted)
+    osl = float(s.mix.osl[0])
+
+    for c in offer(s, standing()).candidates(wanted.counts):
+        assert c.lighter[-1] == pytest.approx([c.ttft_s["0"] + osl * c.tpot_s], rel=1e-6)
+
+
 def test_where_watts_count_columns_have_lines_that_never_lie_above_what_they_draw():
     wanted = ask(objective="energy")
     s = one_setup(wanted)
