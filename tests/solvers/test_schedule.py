@@ -190,8 +190,9 @@ def test_blocks_bound_every_schedule_whatever_the_duals_are(p: Problem, many: in
         return
     blocks = Blocks.of(stated, relaxed)
     edges = np.unique(np.linspace(0, p.slots, many + 1).round())
-    bound = blocks.bound(edges, EXACTLY, NEVER)
+    bound, values = blocks.solved(edges, EXACTLY, NEVER)
     assert bound is not None
+    assert p.carries(stated.counts(values))  # a plan of each block, side by side
     assert relaxed.value - 1e-6 <= bound <= least + 1e-6 + 2e-5 * abs(least)
     noise = np.random.default_rng(seed).uniform(0.0, 2.0, len(blocks.duals))
     assert Blocks(stated, blocks.duals * noise).bound(edges, EXACTLY, NEVER) <= least + 1e-6 + 2e-5 * least
@@ -249,12 +250,32 @@ def test_figures_of_many_decimals_are_rounded_in_the_fleets_favour() -> None:
     for c, units in zip((math.pi, 1.1), capacity, strict=True):
         assert units * 37.7 / 20_000 >= c
     assert need[0] * 37.7 / 20_000 <= 37.7
+    (units,), _ = in_units(np.array([0.013]), np.array([9000.0]), 9000.0)
+    assert units == 1  # not 13 of nine million
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=3), st.integers(1, 30), st.integers(0, 99))
+def test_points_beside_a_fleet_round_all_kinds_but_one_whose_servers_carry_the_rest(capacity, need, seed):
+    x = np.random.default_rng(seed).uniform(0, 4, len(capacity))
+    hull = Hull(tuple(capacity), need)
+    hull._near(x)
+    expected = {tuple(math.ceil(need / c) * (i == k) for i in range(len(x))) for k, c in enumerate(capacity)}
+    for last in range(len(x)):
+        for n in product(*({math.floor(v), math.ceil(v)} if k != last else {0} for k, v in enumerate(x))):
+            point = list(n)
+            while np.dot(capacity, point) < need:
+                point[last] += 1
+            expected.add(tuple(point))
+
+    assert set(map(tuple, hull.points)) == expected
 
 
 def test_the_fleet_that_never_changes_is_reserved_where_that_is_cheaper() -> None:
     p = Problem((Kind("a", 1.0, 2.0, 9, reserved=0.6),), (1.0, 3.0), 1.0)
     assert static(p).value == pytest.approx(2 * 3 * 2.0 * 0.6)
-    assert static(Problem((Kind("a", 1.0, 2.0, 1),), (3.0,), 1.0)).status == "infeasible"
+    none = static(Problem((Kind("a", 1.0, 2.0, 1),), (3.0,), 1.0))
+    assert (none.counts, none.reserved, none.status) == (None, (), "infeasible")
 
 
 @pytest.mark.parametrize("demand", [(), (-1.0,), (math.nan,)])
