@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from solvers.placement import stages
 from solvers.placement.blocks import minimal
-from solvers.placement.patterns import verdict
+from solvers.placement.patterns import extended, verdict
 from solvers.placement.routing import decomposed, flow, seated, shares
 from solvers.placement.shares import SINK, SOURCE
 from solvers.placement.stages import layouts, planned
@@ -69,6 +69,27 @@ def _carried(net: Network, held: tuple[int, ...]) -> float:
             on[s:e] += net.capacity[kind][e - s - 1] if e > s else 0.0
         best = max(best, float(on.min()))
     return best
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000))
+def test_an_item_more_leaves_the_states_that_none_beats_in_both(seed: int):
+    r = np.random.default_rng(seed)
+    reach, paid, capacity, cost = (r.integers(0, 7, n).astype(float) for n in (4, 4, 3, 3))
+    flow, limit, rate = 8.0, float(r.integers(4, 12)), 0.5
+    ways = [(a, i, min(reach[a] + capacity[i], flow), paid[a] + cost[i]) for a in range(4) for i in range(3)]
+    best = {
+        (to, pay) for *_, to, pay in ways if not any(t >= to and p <= pay for t, p in _others(ways, to, pay))
+    }
+
+    to, pay, before, item = extended(reach, paid, capacity, cost, flow, limit, rate)
+
+    assert sorted(zip(to, pay, strict=True)) == sorted(s for s in best if s[1] + (flow - s[0]) * rate < limit)
+    assert {(a, i, t, p) for a, i, t, p in zip(before, item, to, pay, strict=True)} <= set(ways)
+
+
+def _others(ways: list[tuple[int, int, float, float]], to: float, pay: float) -> set[tuple[float, float]]:
+    return {way[2:] for way in ways} - {(to, pay)}
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

@@ -143,6 +143,14 @@ def drawn(seed: int) -> Problem:
     return Problem(tuple(made), demand, r.choice([0.5, 1.0]), r.choice([0.0, 0.5]))
 
 
+def test_counts_keep_and_cost_what_the_docstring_says() -> None:
+    for seed in range(40):
+        p = drawn(seed)
+        for n in carrying(p)[::7]:
+            assert p.keeps(n) == lawful(p, n), (seed, n.tolist())
+            assert p.cost(n, reserve(p, n)) == pytest.approx(dollars(p, n)), (seed, n.tolist())
+
+
 def test_the_optimum_is_that_of_all_schedules() -> None:
     for seed in range(40):
         p = drawn(seed)
@@ -250,8 +258,7 @@ def test_figures_of_many_decimals_are_rounded_in_the_fleets_favour() -> None:
     for c, units in zip((math.pi, 1.1), capacity, strict=True):
         assert units * 37.7 / 20_000 >= c
     assert need[0] * 37.7 / 20_000 <= 37.7
-    (units,), _ = in_units(np.array([0.013]), np.array([9000.0]), 9000.0)
-    assert units == 1  # not 13 of nine million
+    assert in_units(np.array([0.013, 0.027]), np.array([9000.0]), 9000.0) == ([1, 1], [20_000])  # of 9e6
 
 
 @settings(max_examples=40, deadline=None)
