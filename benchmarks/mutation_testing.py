@@ -13,13 +13,12 @@ import argparse
 import ast
 import os
 import random
+import resource
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,8 +29,7 @@ from benchmarks.house import House, imported
 from benchmarks.process import rows
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
-"""What the copy does without."""
+LEFT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")  # the copy has none of them
 
 OPERATORS: dict[type, tuple[type, ...]] = {
     ast.Lt: (ast.LtE, ast.Gt), ast.LtE: (ast.Lt, ast.GtE), ast.Gt: (ast.GtE, ast.Lt),
@@ -41,11 +39,10 @@ OPERATORS: dict[type, tuple[type, ...]] = {
     ast.FloorDiv: (ast.Div,), ast.Mod: (ast.FloorDiv,),
 }  # fmt: skip
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "floor": "ceil", "ceil": "floor"}
-SLACK_S = 10.0
-"""Seconds beyond three times those of the sound program after which a fault's tests are stopped: noticed."""
+SLACK_S, ENDLESS_S = 10, 3600
+"""CPU seconds beyond three times those of the sound program after which a fault is noticed; those of that."""
 
-WIDTH = 70
-"""Characters of a fault that the table shows."""
+WIDTH = 70  # characters of a fault that the table shows
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Fault:
 def faults(source: str) -> list[Fault]:
     """All faults that a file can have, in the order of its lines."""
     code = source.encode()
-    starts = [0, *(at + 1 for at, byte in enumerate(code) if byte == ord("\n"))]
+    starts = [0, *(at + 1 for at, byte in enumerate(code) if byte == 10)]  # of lines
     found = dict[tuple[int, str], Fault]()
     for node, new in _changes(ast.parse(source)):
         begin = starts[node.lineno - 1] + node.col_offset
@@ -87,9 +84,15 @@ def _instead(node: ast.AST) -> Iterator[tuple[Any, ast.AST]]:
     """The faults of one node."""
     match node:
         case ast.Compare(ops=[op]):
-            yield from ((node, _with(node, ops=[new()])) for new in OPERATORS[type(op)])
-        case ast.BinOp(op=op) | ast.BoolOp(op=op):
-            yield from ((node, _with(node, op=new())) for new in OPERATORS.get(type(op), ()))
+            yield from (
+                (node, ast.Compare(node.left, [new()], node.comparators)) for new in OPERATORS[type(op)]
+            )
+        case ast.BinOp(op=op):
+            yield from (
+                (node, ast.BinOp(node.left, new(), node.right)) for new in OPERATORS.get(type(op), ())
+            )
+        case ast.BoolOp(op=op):
+            yield node, ast.BoolOp(OPERATORS[type(op)][0](), node.values)
         case ast.UnaryOp(op=ast.USub() | ast.Not()):
             yield node, node.operand
         case ast.Constant(value=bool()):
@@ -97,10 +100,10 @@ def _instead(node: ast.AST) -> Iterator[tuple[Any, ast.AST]]:
         case ast.Constant(value=int() | float()):
             yield node, ast.Constant(node.value + 1 if isinstance(node.value, int) else 2 * node.value or 1.0)
         case ast.Call(func=ast.Name(id=name)) if name in NAMES:
-            yield node, _with(node, func=ast.Name(NAMES[name]))
+            yield node, ast.Call(ast.Name(NAMES[name]), node.args, node.keywords)
         case ast.Call(args=[first, second, *rest]) if ast.dump(first) != ast.dump(second):
             if not isinstance(first, ast.Starred) and not isinstance(second, ast.Starred):
-                yield node, _with(node, args=[second, first, *rest])
+                yield node, ast.Call(node.func, [second, first, *rest], node.keywords)
         case ast.comprehension():
             yield from ((condition, ast.Constant(True)) for condition in node.ifs)
         case ast.If() | ast.IfExp():
@@ -109,14 +112,7 @@ def _instead(node: ast.AST) -> Iterator[tuple[Any, ast.AST]]:
             yield node, ast.Pass()
 
 
-def _with(node: ast.AST, **fields: Any) -> ast.AST:
-    changed = deepcopy(node)
-    for name, value in fields.items():
-        setattr(changed, name, value)
-    return changed
-
-
-def tests_of(root: Path, path: Path) -> list[str]:
+def importing(root: Path, path: Path) -> list[str]:
     """Test files that import a source file, those that bear its name first; then those of its top folder's
     tests that import its package."""
     known = House(root).source
@@ -131,39 +127,35 @@ def tests_of(root: Path, path: Path) -> list[str]:
     return sorted(ranks, key=lambda at: ranks[at])
 
 
-def passes(root: Path, tests: Sequence[str], seconds: float) -> bool:
-    """Whether all tests there are pass, in the time that they have."""
+def passes(root: Path, tests: Sequence[str], cpu_s: int = ENDLESS_S) -> bool:
+    """Whether all tests there are pass, in the CPU seconds that they have."""
     options = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--doctest-modules"]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *tests],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        return child.wait(seconds) in (0, 5)  # 5: no test, so none that fails
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    env = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+
+    with suppress(subprocess.TimeoutExpired), open(os.devnull, "w") as off:
+        code = subprocess.call(
+            command, cwd=root, env=env, stdout=off, stderr=off, timeout=ENDLESS_S, preexec_fn=limit
+        )
+        return code in (0, 5)  # 5: no test, so none that fails
+    return False
 
 
 @cache
-def sound_s(root: Path, *tests: str) -> float:
-    """Seconds of tests on the program as it is. Raises RuntimeError where they fail."""
-    began = time.perf_counter()
-    if not passes(root, tests, 3600.0):
+def sound_s(root: Path, *tests: str) -> int:
+    """CPU seconds of tests on the program as it is. Raises RuntimeError where they fail."""
+    before = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    if not passes(root, tests):
         raise RuntimeError(f"these fail without a fault: {', '.join(tests)}")
-    return time.perf_counter() - began
+    return round(sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - before)
 
 
 def survivors(root: Path, path: Path, chosen: Sequence[Fault]) -> Iterator[Fault]:
     """Faults of one file that its tests do not notice."""
-    tests, sound = tests_of(root, path), (root / path).read_text(encoding="utf-8")
+    tests, sound = importing(root, path), (root / path).read_text(encoding="utf-8")
     most_s = 3 * sound_s(root, *sorted(tests)) + SLACK_S if tests else SLACK_S
     for fault in chosen:
         (root / path).write_text(fault.text, encoding="utf-8")
@@ -195,15 +187,13 @@ def main() -> int:
             if not (every := faults((copy / path).read_text(encoding="utf-8"))):
                 continue
             drawn = random.Random(f"{given.seed} {path}").sample(every, min(given.faults, len(every)))
-            left = [
-                [f"`{path}`", str(f.line), shown(f.before), shown(f.after)]
-                for f in survivors(copy, path, drawn)
-            ]
+            passed = survivors(copy, path, drawn)
+            left = [[f"`{path}`", str(f.line), shown(f.before), shown(f.after)] for f in passed]
             print(path, len(drawn), *left, sep="\n  ", file=sys.stderr, flush=True)
             table.append([f"`{path}`", str(len(drawn)), str(len(drawn) - len(left))])
             lines += left
     count, killed = (sum(int(row[i]) for row in table[1:]) for i in (1, 2))
-    table.append(["all", str(count), f"{killed} ({killed / count:.0%})" if count else "0"])
+    table.append(["all", str(count), f"{killed} ({killed / max(count, 1):.0%})"])
     print(rows(table, True), rows(lines, True), sep="\n\n")
     return 0
 
