@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,9 +39,8 @@ OPERATORS: dict[type, tuple[type, ...]] = {
     ast.FloorDiv: (ast.Div,), ast.Mod: (ast.FloorDiv,),
 }  # fmt: skip
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "floor": "ceil", "ceil": "floor"}
-SLACK_S, ENDLESS_S = 10, 3600
-"""CPU seconds beyond three times those of the sound program after which a fault is noticed; those of that."""
-
+SLACK_S = 10  # CPU seconds beyond three times the sound program's after which a fault is noticed
+ENDLESS_S = 3600  # seconds after which it is in any case
 WIDTH = 70  # characters of a fault that the table shows
 
 
@@ -132,10 +131,7 @@ def passes(root: Path, tests: Sequence[str], cpu_s: int = ENDLESS_S) -> bool:
     options = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--doctest-modules"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     env = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-
+    limit = partial(resource.setrlimit, resource.RLIMIT_CPU, (cpu_s, cpu_s))
     with suppress(subprocess.TimeoutExpired), open(os.devnull, "w") as off:
         code = subprocess.call(
             command, cwd=root, env=env, stdout=off, stderr=off, timeout=ENDLESS_S, preexec_fn=limit

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutation_testing import Fault, faults, survivors, importing
+from benchmarks.mutation_testing import Fault, faults, importing, survivors
 
 SOURCE = '''"""Costs."""
 
