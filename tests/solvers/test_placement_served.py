@@ -108,7 +108,10 @@ def test_nodes_are_split_where_replicas_of_their_own_serve_better():
     )
 
     fastest = placement_served.front(four)[-1]
+    whole = placement_served._replica(four, math.inf)[-1]
 
+    assert sorted(placement_served._Split(four, math.inf).best()) == [[0, 1], [2, 3]]
+    assert fastest.tokens_per_s > whole.tokens_per_s
     assert set(fastest.intervals) == {0, 1, 2, 3}
     crossing = [e for e in fastest.shares if min(e) >= 0 and kinds[e[0]] != kinds[e[1]]]
     assert not crossing
