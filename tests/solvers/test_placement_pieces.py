@@ -185,6 +185,15 @@ def test_a_plan_of_stages_holds_every_layer_and_as_many_requests_as_were_asked_f
         assert {two.network.regions[i] for i in plan.intervals} == set(layout.share)
 
 
+def test_as_many_requests_as_all_memory_holds_take_every_node_of_each_kind():
+    """By hand: the large node holds 40 for two layers, each small one 40 for one."""
+    plan = planned(SERVICE, next(layouts(SERVICE)), 40.0, 1)
+
+    assert plan is not None
+    assert plan.in_flight == pytest.approx(40.0)
+    assert sorted(end - first for first, end in plan.intervals.values()) == [1, 1, 2]
+
+
 def test_no_stage_is_stated_after_the_time(monkeypatch: pytest.MonkeyPatch):
     """The first look at the clock is on time, the later ones are not."""
     clock = count()
