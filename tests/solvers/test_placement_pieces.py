@@ -205,6 +205,18 @@ def test_no_stage_is_stated_after_the_time(monkeypatch: pytest.MonkeyPatch):
         assert planned(SERVICE, layout, 1.0, 1, until) is None
 
 
+def test_stages_that_are_stated_in_part_make_no_plan(monkeypatch: pytest.MonkeyPatch):
+    """The time ends after each look at the clock once: there is no plan, or the whole of it."""
+    clock, layout = count(), next(layouts(SERVICE))
+    whole = planned(SERVICE, layout, 20.0, 1)
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: float(next(clock)))
+    found = [planned(SERVICE, layout, 20.0, 1, next(clock) + looks) for looks in range(40)]
+
+    assert found[0] is None
+    assert found[-1] == whole
+    assert all(plan in (None, whole) for plan in found)
+
+
 def test_a_part_of_a_network_keeps_the_links_of_its_nodes():
     net = replace(network(2, {"a": (9.0,)}, "aaa"), link=np.arange(9.0).reshape(3, 3))
 
