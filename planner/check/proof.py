@@ -51,14 +51,21 @@ def apart(a: float, b: float) -> float:
 
 
 def _space(case: Case) -> Iterator[Violation]:
-    """Nothing is kept, or left out, that was not considered."""
+    """Nothing is kept, or left out, that was not considered; complete is what no cap leaves anything out of."""
     space = case.plan.proof.space
+    binding = next((cap.what for cap in space.caps if cap.binds), None)
+    if space.caps and space.complete != (binding is None):
+        text = f"{space.complete}, but {f'a cap binds: {binding}' if binding else 'no cap binds'}"
+        yield Violation("space_wrong", "proof.space.complete", text)
     if space.kept > space.considered:
         yield Violation("space_wrong", "proof.space", f"{space.kept} kept of {space.considered}")
     for i, cap in enumerate(space.caps):
         if cap.left_out is not None and cap.considered is not None and cap.left_out > cap.considered:
             text = f"{cap.what}: {cap.left_out} left out of {cap.considered}"
             yield Violation("space_wrong", f"proof.space.caps[{i}]", text)
+        if cap.left_out is not None and cap.binds != (cap.left_out > 0):
+            text = f"{cap.what}: {cap.left_out} left out by a cap that {'binds' if cap.binds else 'does not'}"
+            yield Violation("space_wrong", f"proof.space.caps[{i}].binds", text)
 
 
 def _given_up(case: Case) -> Iterator[Violation]:
