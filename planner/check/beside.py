@@ -19,8 +19,9 @@ def violations(case: Case) -> Iterator[Violation]:
             if least > worse(case, other.objective) + EXACT:
                 text = f"{other.bound:.6g}, its objective of {other.objective:.6g} is better"
                 yield Violation("bound_crossed", f"{where}.bound", text)
-        stopped = least if other.status == "stopped" else None  # of one that may yet get better
-        yield from _loss(case, other.objective, other.loss, stopped, where)
+        if other.status is not None:
+            stopped = least if other.status == "stopped" else None  # of one that may yet get better
+            yield from _loss(case, other.objective, other.loss, stopped, where)
     for i, other in enumerate(case.plan.assumptions):
         yield from _loss(case, other.objective, other.loss, None, f"assumptions[{i}]")
 

@@ -63,9 +63,6 @@ def _space(case: Case) -> Iterator[Violation]:
         if cap.left_out is not None and cap.considered is not None and cap.left_out > cap.considered:
             text = f"{cap.what}: {cap.left_out} left out of {cap.considered}"
             yield Violation("space_wrong", f"proof.space.caps[{i}]", text)
-        if cap.left_out is not None and cap.binds != (cap.left_out > 0):
-            text = f"{cap.what}: {cap.left_out} left out by a cap that {'binds' if cap.binds else 'does not'}"
-            yield Violation("space_wrong", f"proof.space.caps[{i}].binds", text)
 
 
 def _given_up(case: Case) -> Iterator[Violation]:

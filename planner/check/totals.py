@@ -55,7 +55,7 @@ def _sure(case: Case) -> Iterator[Violation]:
             continue
         ends = (by.value / by.high, by.value / by.low) if inverse else (by.low / by.value, by.high / by.value)
         low, high = (end * band.value for end in ends)
-        if not (at_most(band.low, low, FIGURE) and at_most(high, band.high, FIGURE)):
+        if not (at_most(band.low, low, MODEL) and at_most(high, band.high, MODEL)):
             text = f"{band.low:.6g} to {band.high:.6g}, what it follows from gives {low:.6g} to {high:.6g}"
             yield Violation("band_narrow", f"predicted.{name}", text)
 
@@ -139,14 +139,13 @@ def _power(case: Case) -> Iterator[Violation]:
 
 
 def idle(case: Case) -> Iterator[Violation]:
-    """Idle GPUs of each class against the `idle_gpus` warnings."""
-    if case.goal != "throughput":
-        return
+    """Idle GPUs of each class against the `idle_gpus` warnings: all where throughput is the goal, those told of
+    elsewhere."""
     for node_class in case.cluster.classes:
         idle = node_class.gpus - used(case, node_class)
         own = [w for w in case.plan.warnings if (w.code, w.node_class) == ("idle_gpus", node_class.id)]
         told = sum(w.count or 0 for w in own if w.reason)
-        if idle != told:
+        if idle != told and (own or case.goal == "throughput"):
             text = f"{idle} of {node_class.gpus} GPUs are idle, warnings with a reason speak of {told}"
             yield Violation("idle_not_told", f"class {node_class.id}", text)
 
