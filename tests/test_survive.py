@@ -154,6 +154,8 @@ def test_the_plan_itself_is_sound(two_classes: Plan):
             "survive_standing",
         ),
         (lambda s: s["losses"].pop(), "survive_unsaid"),
+        (lambda s: s["losses"][0].update(classes={"l40s": 9}), "survive_unsaid"),
+        (lambda s: s["losses"][0].update(classes={"no such": 1}), "survive_unsaid"),
         (lambda s: s["losses"][0]["lost"].clear(), "survive_unsaid"),
         (lambda s: s["losses"][0].update(rps=0.5 * s["losses"][0]["rps"]), "survive_short"),
         (lambda s: s["losses"][0]["routing"].pop(), "survive_short"),
@@ -161,6 +163,15 @@ def test_the_plan_itself_is_sound(two_classes: Plan):
 )
 def test_what_is_not_as_stated_is_found(two_classes: Plan, change: Callable[[Any], object], code: str):
     assert code in changed(two_classes, lambda form: change(form["survives"]))
+
+
+def test_replicas_stand_on_nodes_of_their_stages(two_classes: Plan):
+    def elsewhere(form: dict[str, Any]) -> None:
+        for replica in form["replicas"]:
+            for stage in replica["stages"]:
+                stage["nodes"] = stage["nodes"][1:]
+
+    assert "survive_standing" in changed(two_classes, elsewhere)
 
 
 def test_more_traffic_than_the_rest_can_carry_is_found(two_classes: Plan):

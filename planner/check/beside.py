@@ -39,7 +39,9 @@ def _loss(
     """The loss of one way; `least`: what it loses at any rate, where it was not solved to its end."""
     if objective is None or loss is None:
         if objective is not loss:
-            yield Violation("loss_wrong", f"{where}.loss", f"a loss of {loss} with an objective of {objective}")
+            yield Violation(
+                "loss_wrong", f"{where}.loss", f"a loss of {loss} with an objective of {objective}"
+            )
         return
     own = worse(case, objective)
     own = max(min(own, own if least is None else least), 0.0)

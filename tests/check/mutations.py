@@ -850,7 +850,13 @@ def another_way(d: Document, rng: Random, part: float, **told: Any) -> Any:
     """An alternative that is worse by `part` of the plan's objective."""
     own = d["proof"]["chosen"] or d["proof"]["objective"]
     sign = -1 if d["proof"]["sense"] == "max" else 1
-    line = {"what": "another", "why": "", "status": "within_gap", "objective": own * (1 + sign * part), **told}
+    line = {
+        "what": "another",
+        "why": "",
+        "status": "within_gap",
+        "objective": own * (1 + sign * part),
+        **told,
+    }
     if "bound_at" in line:
         line["bound"] = own * (1 + sign * line.pop("bound_at"))
     d["alternatives"] = [line]
