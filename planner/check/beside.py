@@ -11,7 +11,7 @@ from planner.check.violation import EXACT, FIGURE, Violation, same
 
 
 def violations(case: Case) -> Iterator[Violation]:
-    """Losses of alternatives and assumptions that their objectives do not give, and bounds that they cross."""
+    """Losses that the objectives of other ways do not give, and bounds that these cross."""
     for i, other in enumerate(case.plan.alternatives):
         where, least = f"alternatives[{i}]", None
         if other.bound is not None and other.objective is not None:

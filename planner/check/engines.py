@@ -1,9 +1,9 @@
 """What an engine starts at all: on which devices, with which formats there, and how it divides a stage.
 
-A table of its own, by engines' pages and sources: vLLM 0.33, "Quantization: supported hardware", "Installation:
-GPU", config/parallel.py; SGLang 0.5.23, server documentation, arg_groups/parallel_hook.py; TensorRT-LLM 1.0
-to 1.3, "Supported hardware", "Quantization: hardware support matrix", llmapi/llm_args.py; llama.cpp,
-docs/build.md, server README. 16 bits run wherever an engine does.
+A table of its own, by engines' pages and sources: vLLM 0.33, "Quantization: supported hardware",
+"Installation: GPU", config/parallel.py; SGLang 0.5.23, server documentation, arg_groups/parallel_hook.py;
+TensorRT-LLM 1.0 to 1.3, "Supported hardware", "Quantization: hardware support matrix", llmapi/llm_args.py;
+llama.cpp, docs/build.md, server README. 16 bits run wherever an engine does.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def apart(a: float, b: float) -> float:
 
 
 def _space(case: Case) -> Iterator[Violation]:
-    """Nothing is kept, or left out, that was not considered; complete is what no cap leaves anything out of."""
+    """Nothing is kept, or left out, that was not considered; a space is complete where no cap binds."""
     space = case.plan.proof.space
     binding = next((cap.what for cap in space.caps if cap.binds), None)
     if space.caps and space.complete != (binding is None):

@@ -139,8 +139,8 @@ def _power(case: Case) -> Iterator[Violation]:
 
 
 def idle(case: Case) -> Iterator[Violation]:
-    """Idle GPUs of each class against the `idle_gpus` warnings: all where throughput is the goal, those told of
-    elsewhere."""
+    """Idle GPUs of each class against the `idle_gpus` warnings: all where throughput is the goal, else those
+    that are told of."""
     for node_class in case.cluster.classes:
         idle = node_class.gpus - used(case, node_class)
         own = [w for w in case.plan.warnings if (w.code, w.node_class) == ("idle_gpus", node_class.id)]
