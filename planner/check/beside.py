@@ -22,8 +22,8 @@ def violations(case: Case) -> Iterator[Violation]:
         if other.status is not None:
             stopped = least if other.status == "stopped" else None  # of one that may yet get better
             yield from _loss(case, other.objective, other.loss, stopped, where)
-    for i, other in enumerate(case.plan.assumptions):
-        yield from _loss(case, other.objective, other.loss, None, f"assumptions[{i}]")
+    for i, assumed in enumerate(case.plan.assumptions):
+        yield from _loss(case, assumed.objective, assumed.loss, None, f"assumptions[{i}]")
 
 
 def worse(case: Case, objective: float) -> float:
