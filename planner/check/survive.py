@@ -17,6 +17,7 @@ from cluster_configs.schema import NodeClass
 from planner.check import queueing, routing, transfer
 from planner.check.case import Case, Load, gpus_of, rests
 from planner.check.packing import NodeIndex
+from planner.check.proof import sense
 from planner.check.roofline import Floors
 from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
 from planner.inputs.workload import Bucket
@@ -165,7 +166,7 @@ def _price(case: Case, told: Survives) -> Iterator[Violation]:
     own = case.plan.proof.own
     if told.without is None or told.price is None:
         return
-    worse, better = (own, told.without) if case.plan.proof.sense == "max" else (told.without, own)
+    worse, better = (own, told.without) if sense(case) == "max" else (told.without, own)
     price = abs(own - told.without) / abs(told.without) if told.without else 0.0
     rounded = abs(told.price - price) <= EXACT  # objectives that are nearly alike differ in no digit
     if not at_most(worse, better, EXACT) or not (rounded or same(told.price, price, FIGURE)):
