@@ -1,9 +1,10 @@
 """What `check` notices: `python -m benchmarks.mutations [--plan NAME]`.
 
 Every number of plans of each kind is taken times 0.5, 2, 10 and -1, to 0 and to nothing; words are other ones
-that stand in such a place, or none that does; entries of lists are dropped and doubled; ids are swapped. A change is noticed where the plan is not read any more or `check` names
-something. What passes is listed by field, with why it may (`planner/check/said.py`: fields that are said, not
-checked); exits with 1 where a field passes that is not among them.
+that stand in such a place, or none that does; entries of lists are dropped and doubled; ids are swapped. A
+change is noticed where the plan is not read any more or `check` names something. What passes is listed by
+field, with why it may (`planner/check/said.py`: fields that are said, not checked); exits with 1 where a
+field passes that is not among them.
 """
 
 from __future__ import annotations

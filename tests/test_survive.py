@@ -119,16 +119,16 @@ def test_the_price_is_that_of_the_best_plan_that_need_not_survive(priced: Plan):
     assert "survive_price" in changed(priced, lambda form: form["survives"].update(without=1.0))
 
 
-def test_a_sense_that_is_left_out_is_the_goals(two_classes: Plan):
-    """20 $/h more than without is a price that is paid, not one that is won."""
-    own = two_classes.proof.own
+def test_a_sense_that_is_left_out_is_the_goals():
+    """A quarter more GPUs than without is a price that is paid, not one that is won."""
+    plan = planned("16xL40S", "node", rate=4.0, objective="gpus")
 
     def unsaid(form: dict[str, Any]) -> None:
         del form["proof"]["sense"]
-        form["survives"].update(without=0.8 * own, price=0.25)
+        form["survives"].update(without=0.8 * plan.proof.own, price=0.25)
 
-    assert two_classes.proof.sense == "min"
-    assert changed(two_classes, unsaid) == set()
+    assert plan.proof.sense == "min"
+    assert changed(plan, unsaid) == set()
 
 
 def test_a_price_of_nearly_nothing_is_as_exact_as_the_objectives_it_is_of(priced: Plan):

@@ -19,7 +19,8 @@ _WITHIN = "within its bounds: "
 SAID: tuple[tuple[tuple[str, ...], str], ...] = (
     (("alternatives[]*", "survives.bound", "survives.without", "survives.price"), _ANOTHER),
     (("long_prompts[]*",), "of one prompt alone, on servers that are not planned"),
-    (("meshwright_version", "proof.solver", "warnings[]*", "replicas[].launch*"), _WORDS),
+    (("meshwright_version", "proof.solver", "warnings[]*"), _WORDS),
+    (("replicas[].launch*", "replicas[].draft.option"), _WORDS),
     (("prices[]*", "assumptions[]*", "proof.kinds[]*"), _TRIED),
     (("proof.seconds", "proof.seed", "proof.space.*"), _LENGTH),
     (("proof.chosen",), "left out it is the objective, which is checked"),
@@ -36,10 +37,7 @@ SAID: tuple[tuple[tuple[str, ...], str], ...] = (
     (("replicas[].max_batched_tokens",), f"{_WITHIN}their hidden states find room"),
     (("replicas[].stages[].nodes*",), f"{_WITHIN}nodes of its class on which all replicas fit"),
     (("tiers[].*",), f"{_WITHIN}what lies there finds room, and is read in time"),
-    (
-        ("replicas[].draft.weights_bytes", "replicas[].draft.option"),
-        f"{_WITHIN}of the drafter no configuration is here",
-    ),
+    (("replicas[].draft.weights_bytes",), f"{_WITHIN}of the drafter no configuration is here"),
     (("replicas[].count",), "more than the traffic needs is no mistake where GPUs are free"),
     (("experts.*",), f"{_WITHIN}loads of experts are not part of a plan"),
     (("routing[].kv_gb_per_s",), f"{_WITHIN}not less than the cache that moves"),
