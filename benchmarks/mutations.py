@@ -1,9 +1,10 @@
 """What `check` notices: `python -m benchmarks.mutations [--plan NAME]`.
 
-Every number of plans of each kind is taken times 0.5, 2, 10 and -1, to 0 and to nothing; entries of lists are
-dropped and doubled; ids are swapped. A change is noticed where the plan is not read any more or `check` names
-something. What passes is listed by field, with why it may (`planner/check/said.py`: fields that are said, not
-checked); exits with 1 where a field passes that is not among them.
+Every number of plans of each kind is taken times 0.5, 2, 10 and -1, to 0 and to nothing; words are other ones
+that stand in such a place, or none that does; entries of lists are dropped and doubled; ids are swapped. A
+change is noticed where the plan is not read any more or `check` names something. What passes is listed by
+field, with why it may (`planner/check/said.py`: fields that are said, not checked); exits with 1 where a
+field passes that is not among them.
 """
 
 from __future__ import annotations
@@ -61,9 +62,13 @@ OURS = (
     "proof",
     "experts",
     "survives",
+    "tiers",
+    "seats",
+    "warnings",
     "prices",
     "alternatives",
     "assumptions",
+    "long_prompts",
     "total",
     "plans",
 )
@@ -92,13 +97,13 @@ def noticed(tree: Any) -> bool:
 
 
 def leaves(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """All numbers and lists, with where they stand."""
+    """All numbers, words and lists, with where they stand."""
     if isinstance(value, dict | list):
         if isinstance(value, list) and value and isinstance(value[0], dict):
             yield at, value
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(part, (*at, key))
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield at, value
 
 
@@ -125,6 +130,10 @@ def tried(kind: str) -> Iterator[tuple[str, str, bool]]:
     if noticed(tree):
         raise RuntimeError(f"the plan of {kind} is not sound itself")
     seen: dict[str, int] = defaultdict(int)
+    words: dict[str, set[str]] = defaultdict(set)
+    for at, value in leaves(tree):
+        if isinstance(value, str):
+            words[field(at)].add(value)
     for part in OURS:
         for at, value in leaves(tree.get(part) or {}, (part,)):
             name = field(at)
@@ -136,6 +145,11 @@ def tried(kind: str) -> Iterator[tuple[str, str, bool]]:
             if isinstance(value, list):
                 yield f"{name}[]", "dropped", noticed(changed(tree, at, value[1:]))
                 yield f"{name}[]", "doubled", noticed(changed(tree, at, [*value, value[-1]]))
+                continue
+            if isinstance(value, str):
+                for other in sorted(words[name] - {value})[:1]:
+                    yield name, "another", noticed(changed(tree, at, other))
+                yield name, "no such word", noticed(changed(tree, at, f"not {value}"))
                 continue
             for what, change in FACTORS.items():
                 if (new := change(value)) != value:

@@ -98,6 +98,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "faults": ("Faults of the machine", ["benchmarks.faults", "--kills", "3"]),
     "same": ("Same input, same bytes", ["benchmarks.same"]),
     "mutations": ("What check notices", ["benchmarks.mutations"]),
+    "mutants": ("What the tests notice", ["benchmarks.mutation_testing", "--faults", "3", "solvers"]),
     "house": ("How the code is built", ["benchmarks.house", "--before", "c00172f", "--markdown"]),
     "installs": ("Installs from the wheel", ["benchmarks.installs"]),
     "soak": ("Many plans in one process", ["benchmarks.soak", "--plans", "5000"]),

@@ -119,6 +119,18 @@ def test_the_price_is_that_of_the_best_plan_that_need_not_survive(priced: Plan):
     assert "survive_price" in changed(priced, lambda form: form["survives"].update(without=1.0))
 
 
+def test_a_sense_that_is_left_out_is_the_goals():
+    """A quarter more GPUs than without is a price that is paid, not one that is won."""
+    plan = planned("16xL40S", "node", rate=4.0, objective="gpus")
+
+    def unsaid(form: dict[str, Any]) -> None:
+        del form["proof"]["sense"]
+        form["survives"].update(without=0.8 * plan.proof.own, price=0.25)
+
+    assert plan.proof.sense == "min"
+    assert changed(plan, unsaid) == set()
+
+
 def test_a_price_of_nearly_nothing_is_as_exact_as_the_objectives_it_is_of(priced: Plan):
     """A difference of 4e-9 of figures of nine digits has none left (odd problems, seed 3411, no. 248)."""
     own = priced.proof.own
@@ -154,6 +166,8 @@ def test_the_plan_itself_is_sound(two_classes: Plan):
             "survive_standing",
         ),
         (lambda s: s["losses"].pop(), "survive_unsaid"),
+        (lambda s: s["losses"][0].update(classes={"l40s": 9}), "survive_unsaid"),
+        (lambda s: s["losses"][0].update(classes={"no such": 1}), "survive_unsaid"),
         (lambda s: s["losses"][0]["lost"].clear(), "survive_unsaid"),
         (lambda s: s["losses"][0].update(rps=0.5 * s["losses"][0]["rps"]), "survive_short"),
         (lambda s: s["losses"][0]["routing"].pop(), "survive_short"),
@@ -161,6 +175,15 @@ def test_the_plan_itself_is_sound(two_classes: Plan):
 )
 def test_what_is_not_as_stated_is_found(two_classes: Plan, change: Callable[[Any], object], code: str):
     assert code in changed(two_classes, lambda form: change(form["survives"]))
+
+
+def test_replicas_stand_on_nodes_of_their_stages(two_classes: Plan):
+    def elsewhere(form: dict[str, Any]) -> None:
+        for replica in form["replicas"]:
+            for stage in replica["stages"]:
+                stage["nodes"] = stage["nodes"][1:]
+
+    assert "survive_standing" in changed(two_classes, elsewhere)
 
 
 def test_more_traffic_than_the_rest_can_carry_is_found(two_classes: Plan):

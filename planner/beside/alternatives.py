@@ -13,6 +13,7 @@ from planner.beside.rivals import Rivals
 from planner.beside.thin_links import too_thin
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate
+from planner.candidates.offers import Standing
 from planner.plans.schema import Alternative
 from planner.question.posed import ask_of
 from planner.rules.pairs import Cached, unpaired
@@ -59,7 +60,7 @@ def _no_engine_splits(rivals: Rivals, ask: Ask) -> str:
     if pool.pairing is None or pool.pairing.keys:
         return ""
     alike = [m for m in pool.plain if m.node is not None]
-    sides = [s for m in alike for s in ask.standing(m).sides(m.setup, m.setup.fitting[:1])]
+    sides = [s for m in alike for s in Standing(m.node, m.key).sides(m.setup, m.setup.fitting[:1])]
     reasons = (unpaired(side, side, Cached.of(ask.card)) for side in sides)
     return "; ".join(dict.fromkeys(filter(None, reasons)))
 

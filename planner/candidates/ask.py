@@ -13,9 +13,7 @@ from model_zoo.schema import ModelCard
 from planner.candidates.idle_cache import Keep, Where, levels, places
 from planner.candidates.mix import Mix, Promise
 from planner.candidates.needs import Counts
-from planner.candidates.offers import Standing
-from planner.candidates.pairing import Pairing
-from planner.candidates.setup import BUSIEST, Made, Setup
+from planner.candidates.setup import BUSIEST, Setup
 from planner.cost.calibration import Calibration
 from planner.cost.idle_cache import Resting
 from planner.cost.model import CostModel
@@ -78,10 +76,6 @@ class Ask:
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
     power_limits: Mapping[str, Sequence[float]] = field(default_factory=dict)  # by class: watts of a GPU
     most_sequences: Mapping[str, float] = field(default_factory=dict)  # of a server, by class
-
-    def standing(self, made: Made, pairing: Pairing | None = None) -> Standing:
-        """Where columns of a setup are offered."""
-        return Standing(made.node, made.key, self.objective, self.watts_limited, pairing)
 
     @property
     def counts(self) -> Counts:

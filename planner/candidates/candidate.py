@@ -136,7 +136,7 @@ class Candidate:
     pairs_as: str = ""
     # z >= a n + sum(w) b[w] f[w] for each (a, b): what n replicas with f requests/s cost of what is minimised
     tangents: Sequence[tuple[float, Mapping[str, float]]] = ()
-    # what grows with the load (watts of a replica, or seconds of each bucket) at lighter loads, for dominance
+    # what grows with the load (watts of a replica, or seconds of each bucket) at shares of it, for dominance
     lighter: tuple[tuple[float, ...], ...] = ()
     # a prompt's KV cache through the NIC of the rank that has most of it, how many copies of it the ranks
     # keep, and what its sending hides behind

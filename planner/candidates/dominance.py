@@ -61,7 +61,8 @@ def undominated(
     for c in candidates:
         pairs_as: object = None
         if c.role != "mixed":
-            pairs_as = (c.engine, c.pairs_as, c.emitted) if partners is None else partners[c.id]
+            sent_last = tuple((w, o.last) for w, o in c.overlap.items())
+            pairs_as = (c.engine, c.pairs_as, c.emitted, sent_last) if partners is None else partners[c.id]
         pools[c.node_class, c.role, pairs_as].append(c)
     kept: set[str] = set()
     for (node_class, role, _), pool in pools.items():
@@ -154,7 +155,8 @@ class _Rest(Taken):
         carries = (of(self.peak) / many <= self.use[:, None] * slack).all(axis=2).any(axis=0)
         carries &= (of(self.least_peak) / many <= self.least[:, None] * slack).all(axis=2).any(axis=0)
         less = np.maximum(self.hidden - of(self.hidden), 0.0).max(axis=1, initial=0.0)
-        added = np.where(many > 1, of(self.handoff), 0.0) + less[:, None]
+        sent = of(self.handoff)
+        added = np.where(sent > self.handoff * slack, sent, 0.0) + less[:, None]
         alike = (
             (of(self.slow) <= self.slow * slack).all(axis=1)
             & (of(self.late) + added <= self.late * slack).all(axis=1)

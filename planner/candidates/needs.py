@@ -100,16 +100,14 @@ def needs_of(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs
 def grown(
     counts: Counts, seconds: Floats, watts: Floats, light: Floats | None, handed: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """`slow` and `watts` of `Needs`, as far as they count: of `seconds` (n, w) and `watts` (n,) at the whole
-    load and of what grows with it at lighter ones, `light` (n, k, w). `handed`: what a transfer takes and
-    hides, (n, w) each."""
+    """`slow` and `watts` of `Needs`, as far as they count: what grows with the load at lighter ones and the
+    whole, `light` (n, k, w), or where that is not known `seconds` (n, w) and `watts` (n,) at the whole.
+    `handed`: what a transfer takes and hides, (n, w) each."""
     slow, drawn = np.zeros_like(seconds[:, None]), np.zeros((len(watts), 1))
     if counts.watts:
-        whole = watts[:, None]
-        drawn = whole if light is None or counts.latency else np.hstack([whole, light[:, :, 0]])
+        drawn = watts[:, None] if light is None or counts.latency else light[:, :, 0]
     if counts.latency:
-        whole = seconds[:, None]
-        slow = moved(whole if light is None else np.concatenate([whole, light], axis=1), *handed)
+        slow = moved(seconds[:, None] if light is None else light, *handed)
     return slow, drawn
 
 

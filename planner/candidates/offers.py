@@ -25,7 +25,6 @@ from planner.candidates.tangents import lighter, tangents
 from planner.cost.transfer import CHUNKED, Overlap, hidden_s
 from planner.designs.shape import Designs, Floats, Ints, StagedDesigns, Staging, StepTimes, distinct
 from planner.drafts.model import draft_of, handed
-from planner.objectives import THROUGHPUT, Objective
 from planner.rules.pairs import Side
 
 RESOURCES = ("busy", "kv", "tokens", "idle", "loads", "stores")
@@ -38,18 +37,12 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Standing:
-    """Where columns are offered: class (None: stages on several), the key of their setup, what is
-    minimised, and the partners of each side of a pair."""
+    """Where columns are offered: class (None: stages on several), the key of their setup, and the partners of
+    each side of a pair."""
 
     node: NodeClass | None
     key: Key
-    objective: Objective
-    watts_limited: bool = False
     pairing: Pairing | None = None
-
-    @property
-    def engine(self) -> str:
-        return self.key.engine
 
     def sides(self, s: Setup, index: Ints) -> list[Side]:
         """What decides the partners in a pair of each design of `index` on the class."""
@@ -58,7 +51,7 @@ class Standing:
         shapes = zip(
             *(x.tolist() for x in (designs.tp, designs.pp, designs.attn_dp, designs.cp)), strict=True
         )
-        return [Side.of(self.engine, self.node.device, shape, used, handed(s.model)) for shape in shapes]
+        return [Side.of(self.key.engine, self.node.device, shape, used, handed(s.model)) for shape in shapes]
 
     def able(self, role: Role, s: Setup, index: Ints) -> Ints:
         """The designs of `index` that may take `role`."""
@@ -107,8 +100,7 @@ class Offer:
     """
 
     setup: Setup
-    node: NodeClass | None  # None: stages on several classes
-    key: Key
+    at: Standing
     role: Role
     focus: int | None
     points: Points
@@ -118,26 +110,27 @@ class Offer:
     watts: Floats
     late_s: Floats
     handed: Handed
-    pairing: Pairing | None = None
 
     @staticmethod
     def of(columns: Columns, s: Setup, at: Standing, role: Role, focus: int | None) -> Offer:
-        """What of `columns` keeps the class's power cap."""
-        points = columns.points
-        watts, gpus = draw(s, points, role), s.designs.gpus[points.index]
-        homes = [home for home, _ in s.model.by_class(s.designs)]
-        caps = [n.power_cap_watts / n.gpus_per_node for n in homes if n.power_cap_watts is not None]
+        """What of `columns` keeps the power caps of the classes that it stands on."""
+        points, homes = columns.points, s.model.by_class(s.designs)
+        watts, most = draw(s, points, role), np.full(len(s.designs), np.inf)
+        for home, gpus in homes:
+            if home.power_cap_watts is not None:
+                each = home.power_cap_watts / home.gpus_per_node
+                most = np.where(gpus > 0, np.minimum(most, each * (1 + ROUNDING)), most)
         serves = np.isfinite(columns.least[:, 0]).any(axis=1)
-        keeps = watts / gpus <= min(caps, default=np.inf) * (1 + ROUNDING)
+        keeps = watts <= (s.designs.gpus * most)[points.index]
         able = np.flatnonzero(serves & keeps).astype(np.int64)
         columns, watts = columns.take(able), watts[able]
         points, designs = columns.points, s.designs.take(columns.points.index)
         ranks = designs.attn_dp[:, None, None]
         late = np.where(np.isfinite(columns.within_s), columns.within_s, 0.0)
-        handed = Handed.of(s, designs, points, at.engine, role, min(n.nic_bytes_per_s for n in homes))
+        handed = Handed.of(s, designs, points, at.key.engine, role, min(n.nic_bytes_per_s for n, _ in homes))
         return Offer(
-            *(s, at.node, at.key, role, focus, points, designs),
-            *(columns.use / ranks, columns.least / ranks, watts, late, handed, at.pairing),
+            *(s, at, role, focus, points, designs),
+            *(columns.use / ranks, columns.least / ranks, watts, late, handed),
         )
 
     def loaded(self, chosen: Ints) -> Loaded:
@@ -155,9 +148,9 @@ class Offer:
     def joined(self) -> NDArray[np.bool_]:
         """Spans nodes within one scale-up domain."""
         gpus = self.designs.gpus
-        if self.node is None:
+        if self.at.node is None:
             return self.setup.model.needs_domain(self.designs)
-        return np.asarray((gpus > self.node.gpus_per_node) & (gpus <= self.node.scale_up_gpus))
+        return np.asarray((gpus > self.at.node.gpus_per_node) & (gpus <= self.at.node.scale_up_gpus))
 
     def candidates(self, counts: Counts) -> list[Candidate]:
         """Candidates that no other point of the offer makes pointless, with the lines of what grows with
@@ -173,7 +166,7 @@ class Offer:
         return made
 
     def _kept(self, needs: Needs) -> list[int]:
-        if self.node is not None:
+        if self.at.node is not None:
             return [i for own in self._alike() for i in self._spared(needs, own)]
         kept = []
         for design in distinct(self.points.index):  # other stages stand elsewhere
@@ -183,17 +176,16 @@ class Offer:
 
     def _spared(self, needs: Needs, own: Ints) -> list[int]:
         """Members of `own` that none of the others makes pointless."""
-        assert self.node is not None
+        assert self.at.node is not None
         copied = self.designs.redundant[own] > 0
-        return [int(own[i]) for i in spared(needs.take(own), self.node.gpus_per_node, copied)]
+        return [int(own[i]) for i in spared(needs.take(own), self.at.node.gpus_per_node, copied)]
 
     def _alike(self) -> list[Ints]:
         """Columns by what decides their partners."""
-        if self.role == "mixed" or self.pairing is None or self.node is None:
+        if self.role == "mixed" or self.at.pairing is None or self.at.node is None:
             return [np.arange(len(self))]
-        standing = Standing(self.node, self.key, THROUGHPUT)
-        sides = standing.sides(self.setup, self.points.index)
-        keys = np.array([self.pairing.keys[self.role, side] for side in sides])
+        sides = self.at.sides(self.setup, self.points.index)
+        keys = np.array([self.at.pairing.keys[self.role, side] for side in sides])
         return [np.flatnonzero(keys == key) for key in dict.fromkeys(keys.tolist())]
 
     def _needs(self, counts: Counts, light: Floats | None) -> Needs:
@@ -226,27 +218,25 @@ class Offer:
             int(x[i]) for x in (d.tp, d.pp, d.attn_dp, d.moe_tp, d.ep, d.redundant, d.cp)
         )
         design = Design(tp, pp, attn_dp, moe_tp, ep, stages, copies, cp)
-        side = None
-        if self.role != "mixed" and self.node is not None:
-            shape = (tp, pp, attn_dp, cp)
-            model = self.setup.model
-            side = Side.of(self.key.engine, self.node.device, shape, model.precisions, handed(model))
-        where = self.node.id if self.node is not None else _blocks(stages)
+        node, key, pairing = self.at.node, self.at.key, self.at.pairing
+        one = self.points.index[i : i + 1]
+        side = None if self.role == "mixed" or node is None else self.at.sides(self.setup, one)[0]
+        where = node.id if node is not None else _blocks(stages)
         served = np.flatnonzero(np.isfinite(self.use[i, 0])).tolist()
         might = np.flatnonzero(np.isfinite(self.least[i, 0])).tolist()
         sequences = float(self.points.sequences[i])
         keep = self.setup.keep
         tag = ("" if self.focus is None else f" bucket {self.focus}") + (f" keep {keep.name}" if keep else "")
         draft = draft_of(self.setup.model)
-        tag += f" chunks {self.key.chunk}" if self.key.chunk else ""
+        tag += f" chunks {key.chunk}" if key.chunk else ""
         tag += f" {draft.name}" if draft else ""
-        tag += f" at {self.key.power:g} W" if self.key.power else ""
+        tag += f" at {key.power:g} W" if key.power else ""
         tag += f" within {1e3 * self.late_s[i]:.6g} ms" if self.late_s[i] else ""
         return Candidate(
-            id=f"{where}|{self.key.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
+            id=f"{where}|{key.engine}|{self.role}|{design}|batch {sequences:.6g}{tag}",
             role=self.role,
             node_class=where,
-            engine=self.key.engine,
+            engine=key.engine,
             design=design,
             gpus=gpus,
             use=_named(self.use[i], served),
@@ -259,7 +249,7 @@ class Offer:
             precisions=self.setup.model.precisions,
             late_s=float(self.late_s[i]),
             side=side,
-            pairs_as=self.pairing.keys[self.role, side] if self.pairing and side else "",
+            pairs_as=pairing.keys[self.role, side] if pairing and side else "",
             handoff_s={str(w): float(self.handed.s[i, w]) for w in might},
             copies={str(w): float(self.handed.copies[i, w]) for w in might} if self.role == "decode" else {},
             overlap=self.handed.overlaps(i, might),
@@ -268,7 +258,7 @@ class Offer:
             busy=float(self.points.load[i]) if self.setup.does(self.role) == "prefill" else 0.0,
             sequences=sequences,
             label=f"{design} with {draft.name}" if draft else str(design),
-            key=self.key,
+            key=key,
             emitted=self.setup.mix.emitted if self.role == "decode" else 1.0,
         )
 

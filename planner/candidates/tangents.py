@@ -51,8 +51,8 @@ LINES = {"watts": 4, "latency": 12}
 straight, and the search adds lines where they matter; fleets hide in columns whose latency has no line near
 where they stand."""
 
-LIGHTER = np.array([EMPTY, 0.35])
-"""Shares of a column's load at which columns are compared before any is dropped, beside the whole of it."""
+LIGHTER = np.array([EMPTY, 0.35, 1.0])
+"""Shares of a column's load at which columns are compared before any is dropped: up to the whole of it."""
 
 NEARBY, NEAR = 0.03, 24
 """Share of a load to each side of it, and loads there, at which it is asked besides for the line that is

@@ -141,7 +141,7 @@ class Assembly:
             decode += float(model.layers.head_s(np.array([float(batch)]), like(1, tp))[0])
         prefill = (end - start) * service.prompt_s[node.id] + model.tuning.step_s
         memory, at = self._memory(node.id, key[1])
-        held = model.card.kinds and self._held_bytes(node.id, key[1])
+        held = self._held_bytes(node.id, key[1])
         context = max(self.mix.context, 1.0)
         busy = self.rps * share * (self.mix.steps * decode / batch + prefill)
         return schema.Replica(

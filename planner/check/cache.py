@@ -24,6 +24,9 @@ from planner.plans.schema import Cache, Replica, Stage
 RESERVING = {"trtllm"}
 """Engines that hold room for the longest output from the start."""
 
+BEYOND_WINDOWS = {"trtllm", "sglang"}
+"""Engines whose layers with a window may hold room for the whole context."""
+
 POINTS = 0.03
 """A chance may be off by so much: the normal law is one of large numbers."""
 
@@ -79,8 +82,8 @@ def _rooms(case: Case, card: ModelCard, replica: Replica) -> Iterator[Room]:
 @dataclass(frozen=True)
 class _Held:
     """What a decoding sequence holds at a random time where `stages` have their room: bytes, mean and
-    variance; `most_bytes` where its engine reserves; `need_bytes` of a prompt when it enters, mean and
-    variance."""
+    variance; `most_bytes` where its engine reserves, or holds what lies beyond windows; `need_bytes` of a
+    prompt when it enters, mean and variance."""
 
     mean_bytes: float
     variance: float
@@ -90,15 +93,16 @@ class _Held:
 
     @staticmethod
     def of(case: Case, card: ModelCard, replica: Replica, stages: Sequence[Stage], load: Load) -> _Held:
-        def size(tokens: float) -> float:
-            return sum(kv.sequence_bytes(card, replica, stage, tokens) for stage in stages)
+        def size(tokens: float, windows: bool = True) -> float:
+            return sum(kv.sequence_bytes(card, replica, stage, tokens, windows) for stage in stages)
 
         reserved, need, needs, total = case.workload.max_osl or 0, 0.0, 0.0, 0.0
         mean = square = most = 0.0
         for bucket, rate in load.buckets:
             isl, weight = queueing.own_tokens(case, replica, bucket), rate * (bucket.osl - 1)
             start, middle, end = (size(isl + part * bucket.osl) for part in (0, 0.5, 1))
-            longest = size(isl + max(bucket.osl, reserved)) if replica.engine in RESERVING else middle
+            held = max(bucket.osl, reserved) if replica.engine in RESERVING else 0.5 * bucket.osl
+            longest = size(isl + held, windows=replica.engine not in BEYOND_WINDOWS)
             total, mean, most = total + weight, mean + weight * middle, most + weight * longest
             square += weight * (middle**2 + (end - start) ** 2 / 12)
             need += rate / load.rps * start

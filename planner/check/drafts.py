@@ -90,7 +90,8 @@ def _pairs(case: Case) -> Iterator[Violation]:
     """Both servers of a pair are started with the same drafter, where it has a cache."""
     for number, route in enumerate(case.plan.routing):
         ends = [case.groups[name] for name in (route.prefill, route.decode) if name in case.groups]
-        told = {end.draft.option if end.draft and end.draft.kind in HEADS else "" for end in ends}
+        heads = (end.draft if end.draft and end.draft.kind in HEADS else None for end in ends)
+        told = {(head.kind, head.tokens, head.accepted, head.option) if head else None for head in heads}
         if len(told) > 1:
             text = "one server of the pair has a drafter whose cache the other does not know"
             yield Violation("draft_unpaired", f"routing[{number}]", text)

@@ -15,15 +15,18 @@ from planner.plans.schema import Draft, Replica, Stage
 STATE_BYTES = 4.0  # engines keep recurrent states in fp32
 
 
-def sequence_bytes(card: ModelCard, replica: Replica, stage: Stage, context: float) -> float:
+def sequence_bytes(
+    card: ModelCard, replica: Replica, stage: Stage, context: float, windows: bool = True
+) -> float:
     """Bytes on one GPU of `stage` for one sequence of `context` tokens; KV heads fewer than ranks are
-    copied. The last stage's drafter has a cache, too."""
+    copied. The last stage's drafter has a cache, too. Without `windows`: the most, where an engine keeps what
+    lies beyond them."""
     layers = card.stack[stage.layers[0] : stage.layers[1]]
     if stage.layers[1] == len(card.stack):
         layers += drafter_of(card, replica)[1]
     element = KV_BYTES[replica.precision.kv]
     each = context / replica.cp
-    return sum(n * _layer_bytes(layer, each, stage.tp, element) for layer, n in counted(layers))
+    return sum(n * _layer_bytes(layer, each, stage.tp, element, windows) for layer, n in counted(layers))
 
 
 def prompt_bytes(card: ModelCard, kv_precision: str, tokens: float) -> float:
@@ -48,14 +51,16 @@ def read_bytes(card: ModelCard, replica: Replica, stage: Stage, context: float) 
     return sum(n * of(layer) for layer, n in counted(card.stack[stage.layers[0] : stage.layers[1]]))
 
 
-def stored(layer: Layer, context: float) -> float:
+def stored(layer: Layer, context: float, windows: bool = True) -> float:
     """Cache entries of one sequence in one layer: all tokens, a window of them, or a window and one a
     `compress` tokens."""
     mixer = layer.mixer
     if not isinstance(mixer, Attention | Mla):
         return 0.0
     compress = mixer.compress if isinstance(mixer, Attention) else None
-    inside = min(context, mixer.window) if mixer.window else (0.0 if compress else context)
+    inside = 0.0 if compress and not mixer.window else context
+    if mixer.window and windows:
+        inside = min(context, mixer.window)
     return inside + (context / compress if compress else 0.0)
 
 
@@ -69,15 +74,15 @@ def seen(layer: Layer, context: float) -> float:
     return entries
 
 
-def _layer_bytes(layer: Layer, context: float, tp: int, element: float) -> float:
+def _layer_bytes(layer: Layer, context: float, tp: int, element: float, windows: bool = True) -> float:
     """Bytes on one of `tp` ranks of a sequence of `context` tokens in one layer."""
     mixer = layer.mixer
     index = _index_bytes(layer, context, element)
     if isinstance(mixer, Attention):
         width = mixer.head_dim + (0 if mixer.shared_kv else mixer.v_head_dim or mixer.head_dim)
-        return stored(layer, context) * max(mixer.kv_heads / tp, 1.0) * width * element + index
+        return stored(layer, context, windows) * max(mixer.kv_heads / tp, 1.0) * width * element + index
     if isinstance(mixer, Mla):
-        return stored(layer, context) * (mixer.kv_lora_rank + mixer.qk_rope) * element + index
+        return stored(layer, context, windows) * (mixer.kv_lora_rank + mixer.qk_rope) * element + index
     if isinstance(mixer, LinearAttention):
         return mixer.value_heads * mixer.value_dim * mixer.key_dim * STATE_BYTES / tp
     if isinstance(mixer, Mamba2):

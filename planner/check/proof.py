@@ -51,8 +51,12 @@ def apart(a: float, b: float) -> float:
 
 
 def _space(case: Case) -> Iterator[Violation]:
-    """Nothing is kept, or left out, that was not considered."""
+    """Nothing is kept, or left out, that was not considered; a space is complete where no cap binds."""
     space = case.plan.proof.space
+    binding = next((cap.what for cap in space.caps if cap.binds), None)
+    if space.caps and space.complete != (binding is None):
+        text = f"{space.complete}, but {f'a cap binds: {binding}' if binding else 'no cap binds'}"
+        yield Violation("space_wrong", "proof.space.complete", text)
     if space.kept > space.considered:
         yield Violation("space_wrong", "proof.space", f"{space.kept} kept of {space.considered}")
     for i, cap in enumerate(space.caps):

@@ -9,7 +9,7 @@ from model_zoo.schema import ModelCard
 from planner.check import idle_cache as kept
 from planner.check import kv
 from planner.check.case import Case, Load
-from planner.check.violation import EXACT, FIGURE, GB, MODEL, Violation, at_most
+from planner.check.violation import EXACT, FIGURE, GB, MODEL, Violation, at_most, same
 from planner.inputs.workload import Bucket
 from planner.plans.schema import Band, Replica, Stage
 
@@ -160,8 +160,8 @@ def _promises(case: Case) -> Iterator[Violation]:
     stated = [replica for replica in case.plan.replicas if "utilisation" in replica.model_fields_set]
     busy = [replica.utilisation for replica in stated] if len(stated) == len(case.plan.replicas) else []
     value = predicted.utilisation.value
-    if busy and not (at_most(value, max(busy), MODEL) and at_most(min(busy), value, MODEL)):
-        text = f"{value:.4g}, but replicas are busy for {min(busy):.4g} to {max(busy):.4g} of the time"
+    if busy and not same(value, max(busy), FIGURE):
+        text = f"{value:.4g}, but the busiest replicas are so for {max(busy):.4g} of the time"
         yield Violation("utilisation_wrong", "predicted.utilisation", text)
     rate = case.workload.rate_rps
     if rate is not None and not at_most(rate, predicted.rps.value, EXACT):

@@ -66,9 +66,13 @@ class Floors:
                 text = f"{step.prefill_s:.4g} s, physics needs {floor:.4g} s"
                 yield Violation("prefill_below_roofline", f"{where}.step.prefill_s", text)
         # the hops of chains use a part of a group's layers, each another one: `chain_nodes` adds them up
-        if role != "chain" and not at_most(self.busy(), 1.0, MODEL):
-            text = f"its requests need {self.busy():.4g} times the peak FLOP/s of its busiest stage"
+        busy, stated = 0.0 if role == "chain" else self.busy(), self.replica.utilisation
+        if not at_most(busy, 1.0, MODEL):
+            text = f"its requests need {busy:.4g} times the peak FLOP/s of its busiest stage"
             yield Violation("rate_above_roofline", where, text)
+        if "utilisation" in self.replica.model_fields_set and not at_most(busy, stated, MODEL):
+            text = f"busy {stated:.4g} of the time, at peak FLOP/s {busy:.4g}"
+            yield Violation("utilisation_below_roofline", f"{where}.utilisation", text)
 
     def decode_floor_s(self) -> float:
         """Least seconds of one decode step: a micro-batch passes all stages, each at least its bytes or its

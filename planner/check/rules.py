@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from planner.check import (
+    beside,
     budgets,
     cache,
     chain_nodes,
     chains,
     chances,
     drafts,
+    engines,
     experts,
     measured,
     memory,
@@ -52,6 +54,7 @@ SHAPE = (
 
 RULES = (
     *SHAPE,
+    Rule("engines", "engines run there, with such formats and stages so divided", engines.violations),
     Rule("pairs", "prefill and decode servers as their engine starts and joins them", pairs.violations),
     Rule("memory", "weights, KV cache, activations and reserve fit every GPU", memory.violations),
     Rule("experts", "every expert has its slots, the fullest rank is as full as stated", experts.violations),
@@ -76,6 +79,7 @@ RULES = (
     Rule("survive", "whichever nodes are lost, the rest serves its share of the rate", survive.violations),
     Rule("replayed", "what a replay sized keeps the workload's own promise", replayed.violations),
     Rule("proof", "objective, bound, gap and status agree", proof.violations),
+    Rule("beside", "what other ways lose follows from the objectives", beside.violations),
 )
 
 

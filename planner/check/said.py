@@ -10,26 +10,33 @@ from __future__ import annotations
 import re
 
 _ANOTHER = "of another plan, which is not here: plan that one to see its figures"
+_WORDS = "words for people and lines for engines, which hold no figure that is not beside them"
 _TRIED = "of plans that were tried beside this one, and are not here"
 _LENGTH = "how long the search took, and how far it went: of its own run alone"
-_BAND = "how sure a prediction is, by calibration: only the order of its ends is checked"
+_BAND = "how sure a prediction is, by calibration: what follows from the rate is no surer than that"
 _WITHIN = "within its bounds: "
 
 SAID: tuple[tuple[tuple[str, ...], str], ...] = (
     (("alternatives[]*", "survives.bound", "survives.without", "survives.price"), _ANOTHER),
+    (("long_prompts[]*",), "of one prompt alone, on servers that are not planned"),
+    (("meshwright_version", "proof.solver", "warnings[]*"), _WORDS),
+    (("replicas[].launch*", "replicas[].draft.option"), _WORDS),
     (("prices[]*", "assumptions[]*", "proof.kinds[]*"), _TRIED),
     (("proof.seconds", "proof.seed", "proof.space.*"), _LENGTH),
     (("proof.chosen",), "left out it is the objective, which is checked"),
     (("predicted.*.low", "predicted.*.high"), _BAND),
     (("predicted.chance_*",), "left out, no chance is promised; where it stands it follows from the bands"),
-    (("predicted.ttft_ms.value", "chains[].tpot_s"), f"{_WITHIN}queueing beside the steps, below the limit"),
+    (("predicted.t*_ms.value", "chains[].t*_s"), f"{_WITHIN}queueing beside the steps, below the limit"),
     (("replicas[].step.*",), f"{_WITHIN}not faster than the device, not above what is predicted"),
-    (("replicas[].utilisation",), f"{_WITHIN}not below FLOPs at peak, not above the ceiling"),
+    (("replicas[].utilisation",), f"{_WITHIN}not below FLOPs at peak, not above the busiest"),
     (("replicas[].watts",), f"{_WITHIN}with idle GPUs what is predicted, none above its limit"),
     (("replicas[].power_limit_watts",), f"{_WITHIN}not above what a GPU may draw, not below what it does"),
     (("replicas[].max_batch", "replicas[].kv_tokens"), f"{_WITHIN}what is in flight finds room"),
     (("replicas[].cache.*",), "of a replay of the queue for the cache, which is not run again"),
     (("replicas[].memory[].*",), f"{_WITHIN}all parts fill the GPU; weights are counted again"),
+    (("replicas[].max_batched_tokens",), f"{_WITHIN}their hidden states find room"),
+    (("replicas[].stages[].nodes*",), f"{_WITHIN}nodes of its class on which all replicas fit"),
+    (("tiers[].*",), f"{_WITHIN}what lies there finds room, and is read in time"),
     (("replicas[].draft.weights_bytes",), f"{_WITHIN}of the drafter no configuration is here"),
     (("replicas[].count",), "more than the traffic needs is no mistake where GPUs are free"),
     (("experts.*",), f"{_WITHIN}loads of experts are not part of a plan"),

@@ -24,6 +24,7 @@ JOINT = {
     "links": "what all models send fits the links between classes",
     "totals": "requests, tokens, GPUs and money of all add up, a shared node paid once",
     "parts": "each model has its part of all requests, and its rate",
+    "takes": "what each model takes from the others follows from the objectives",
     "budgets": "all together are within the budgets and the power caps of racks and zones",
     "proof": "objective, bound, gap and status of all together agree",
 }
@@ -47,7 +48,7 @@ def check(several: Several) -> list[Violation]:
         alike = list(_alike(several, cases))
         if alike:
             return alike
-        rules = (_packing, _seats, _routers, _links, _parts, _totals, _budgets, _proof)
+        rules = (_packing, _seats, _routers, _links, _parts, _totals, _takes, _budgets, _proof)
         return [v for rule in rules for v in rule(several, cases)]
     except (OverflowError, ZeroDivisionError) as error:
         return [Violation("absurd_number", "total", f"a figure is too large or too small: {error}")]
@@ -202,6 +203,23 @@ def _usd_per_hour(cases: list[Case]) -> float | None:
     return sum(paid.values())
 
 
+def _takes(several: Several, cases: list[Case]) -> Iterator[Violation]:
+    """What a model takes: of throughput what the others would serve more without it, else what they would
+    save."""
+    more, total = cases[0].goal == "throughput", several.proof.objective
+    parts = {demand.model: demand.part for demand in several.models}
+    for i, takes in enumerate(several.prices):
+        others = total * (1 - parts.get(takes.model, 0.0)) if more else total
+        own = takes.without - others if more else others - takes.without
+        best = max(takes.without, takes.bound) if more else min(takes.without, takes.bound)
+        if takes.model not in parts or not (same(takes.costs, own, FIGURE) or abs(takes.costs - own) < EXACT):
+            text = f"{takes.costs:.6g} for {takes.model}, the objectives give {own:.6g}"
+            yield Violation("takes_wrong", f"prices[{i}].costs", text)
+        if not same(takes.bound, best, EXACT):
+            text = f"bound {takes.bound:.7g} is worse than {takes.without:.7g}"
+            yield Violation("bound_crossed", f"prices[{i}].bound", text)
+
+
 def _budgets(several: Several, cases: list[Case]) -> Iterator[Violation]:
     budget, total = cases[0].options.budget, several.total
     for name, limit, own in (
@@ -223,6 +241,8 @@ def _proof(several: Several, cases: list[Case]) -> Iterator[Violation]:
     sense = "max" if goal == "throughput" else "min"
     if proof.unit != UNITS[goal] or proof.sense != sense:
         yield Violation("objective_wrong", "proof.unit", f"{proof.unit}, {proof.sense} for {goal}")
+    if proof.given_up or not same(proof.own, proof.objective):
+        yield Violation("given_up_wrong", "proof.chosen", "plans of several models give nothing up")
     yield from bounded(proof, sense)
     gap = apart(proof.bound, proof.objective)
     most = {"optimal": EXACT, "within_gap": cases[0].options.gap}.get(proof.status)

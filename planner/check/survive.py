@@ -17,6 +17,7 @@ from cluster_configs.schema import NodeClass
 from planner.check import queueing, routing, transfer
 from planner.check.case import Case, Load, gpus_of, rests
 from planner.check.packing import NodeIndex
+from planner.check.proof import sense
 from planner.check.roofline import Floors
 from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
 from planner.inputs.workload import Bucket
@@ -56,6 +57,10 @@ def _standing(case: Case, told: Survives) -> Iterator[Violation]:
             yield Violation("survive_standing", where, f"there is no group {unknown[0]}")
             return
         (g,) = of
+        meant = {r: {n for stage in case.groups[r].stages for n in stage.nodes} for r in part.replicas}
+        if elsewhere := [r for r in part.replicas if not meant[r].issuperset(part.nodes)]:
+            text = f"{elsewhere[0]} is said to stand on nodes that its stages do not name"
+            yield Violation("survive_standing", where, text)
         held.update({(r, g): k * len(part.nodes) for r, k in part.replicas.items()})
         full = sum(k * _least_gpus(case.groups[r], case.classes[g]) for r, k in part.replicas.items())
         if full > case.classes[g].gpus_per_node:
@@ -116,6 +121,9 @@ def _rests(case: Case, told: Survives) -> Iterator[Violation]:
     """After each loss the rest is given its share of the rate, and can serve it."""
     for i, (loss, rest) in enumerate(rests(case)):
         where = f"survives.losses[{i}]"
+        if loss.classes.keys() - case.classes.keys() or sum(loss.classes.values()) > told.nodes:
+            text = f"{loss.classes} are not {told.nodes} nodes of the cluster at most"
+            yield Violation("survive_unsaid", f"{where}.classes", text)
         if not at_most(told.share * case.rps, loss.rps, EXACT):
             text = f"{loss.rps:.6g} req/s are left of {case.rps:.6g}, promised are {told.share:.4g} of them"
             yield Violation("survive_short", f"{where}.rps", text)
@@ -158,7 +166,7 @@ def _price(case: Case, told: Survives) -> Iterator[Violation]:
     own = case.plan.proof.own
     if told.without is None or told.price is None:
         return
-    worse, better = (own, told.without) if case.plan.proof.sense == "max" else (told.without, own)
+    worse, better = (own, told.without) if sense(case) == "max" else (told.without, own)
     price = abs(own - told.without) / abs(told.without) if told.without else 0.0
     rounded = abs(told.price - price) <= EXACT  # objectives that are nearly alike differ in no digit
     if not at_most(worse, better, EXACT) or not (rounded or same(told.price, price, FIGURE)):

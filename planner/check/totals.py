@@ -26,6 +26,7 @@ MOST_IDLE = 0.5
 def violations(case: Case) -> Iterator[Violation]:
     """Everything that does not add up."""
     yield from _bands(case)
+    yield from _sure(case)
     yield from _tokens(case)
     yield from _money(case)
     yield from _power(case)
@@ -37,6 +38,26 @@ def _bands(case: Case) -> Iterator[Violation]:
         if isinstance(band, Band) and not (at_most(band.low, band.value) and at_most(band.value, band.high)):
             text = f"{band.low:g} <= {band.value:g} <= {band.high:g} does not hold"
             yield Violation("band_order", f"predicted.{name}", text)
+
+
+def _sure(case: Case) -> Iterator[Violation]:
+    """What follows from the rate is no surer than that; what each token takes is little where it is high."""
+    predicted = case.plan.predicted
+    rate, joules = predicted.rps, predicted.joules_per_tok
+    for name, band, by, inverse in (
+        ("out_tok_per_s", predicted.out_tok_per_s, rate, False),
+        ("total_tok_per_s", predicted.total_tok_per_s, rate, False),
+        ("usd_per_mtok", predicted.usd_per_mtok, rate, True),
+        ("joules_per_tok", joules, rate, True),
+        ("joules_per_tok", joules, predicted.watts, False),
+    ):
+        if band is None or not min(by.low, band.value):
+            continue
+        ends = (by.value / by.high, by.value / by.low) if inverse else (by.low / by.value, by.high / by.value)
+        low, high = (end * band.value for end in ends)
+        if not (at_most(band.low, low, MODEL) and at_most(high, band.high, MODEL)):
+            text = f"{band.low:.6g} to {band.high:.6g}, what it follows from gives {low:.6g} to {high:.6g}"
+            yield Violation("band_narrow", f"predicted.{name}", text)
 
 
 def _tokens(case: Case) -> Iterator[Violation]:
@@ -118,14 +139,13 @@ def _power(case: Case) -> Iterator[Violation]:
 
 
 def idle(case: Case) -> Iterator[Violation]:
-    """Idle GPUs of each class against the `idle_gpus` warnings."""
-    if case.goal != "throughput":
-        return
+    """Idle GPUs of each class against the `idle_gpus` warnings: all where throughput is the goal, else those
+    that are told of."""
     for node_class in case.cluster.classes:
         idle = node_class.gpus - used(case, node_class)
         own = [w for w in case.plan.warnings if (w.code, w.node_class) == ("idle_gpus", node_class.id)]
         told = sum(w.count or 0 for w in own if w.reason)
-        if idle != told:
+        if idle != told and (own or case.goal == "throughput"):
             text = f"{idle} of {node_class.gpus} GPUs are idle, warnings with a reason speak of {told}"
             yield Violation("idle_not_told", f"class {node_class.id}", text)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from planner.candidates.ask import CHUNKS, LONG
 from planner.candidates.columns import FEW
 from planner.candidates.largest import MOST_SEQUENCES
+from planner.candidates.setup import Made
 from planner.plans.found import Found
 from planner.plans.schema import Cap, Space
 from planner.problems.feeds import SHARES
@@ -67,6 +68,10 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         yield Cap(what=what, value=some, binds=left > 0, considered=usual, left_out=left)
     if pool.limits:
         yield Cap(what="limits that the GPUs of a class may be told", value=pool.limits, binds=True)
+    capped = [node.id for node in nodes.values() if node.gpu_most_watts < node.device.tdp_watts]
+    if capped and any(_held(made, capped) for made in pool.made.values()):
+        what = "loads of a replica under a node's power cap that no step is timed at (the largest it keeps)"
+        yield Cap(what=what, value=1, binds=True)
     if asked.workload.longest >= LONG and not asked.offload:
         yield Cap(what="sizes of a long prompt's chunks", value=len(CHUNKS) + 1, binds=True)
     if len(asked.workload.buckets) > FEW:
@@ -80,6 +85,14 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         yield Cap(what=what, value=fleet_survive.LOSSES, binds=many > fleet_survive.LOSSES)
     if asked.offload and pool.made:
         yield Cap(what="placements in host memory: the fewest bytes away for each batch", value=1, binds=True)
+
+
+def _held(made: Made, capped: Collection[str]) -> bool:
+    """Whether a setup has GPUs on `capped` nodes that are told no limit: a replica that draws more there at
+    its largest load is not offered at lighter ones, either."""
+    s = made.setup
+    homes = {node.id for node, gpus in s.model.by_class(s.designs) if gpus.any()}
+    return s.model.limit_watts is None and not homes.isdisjoint(capped)
 
 
 def words(asked: Asked, found: Found) -> str:

@@ -19,7 +19,6 @@ the smallest share that a bucket fills (`Candidate.least`): no fleet is better t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import permutations
 
 from cluster_configs.schema import NodeClass, ResolvedCluster, declared_link
@@ -106,11 +105,10 @@ def _column(
     if goal.spends == "latency":  # whose lines are seconds: watts at next to no load, until a fleet is known
         nodes = {n.id: n for n in cluster.classes}
         watts = min(watts, sum(k * idle_watts(nodes[g].device.tdp_watts) for g, k in c.blocks))
-    own = Column(
+    return Column(
         *(c.blocks[0][0], c.gpus, rows(c, side), watts, late, group, c.joined),
         blocks=blocks,
         sent=sent,
+        tangents=c.tangents if goal.spends in ("watts", "latency") or side == "bound" else (),
         feeds=replica_watts(c, cluster),
     )
-    lines = c.tangents if goal.spends in ("watts", "latency") or side == "bound" else ()
-    return replace(own, tangents=lines) if lines else own

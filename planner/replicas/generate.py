@@ -88,7 +88,7 @@ def offered(
     found, looked = list[Candidate](), 0
     try:
         for own, index, roles in _in_turns(made):
-            for offer in _offers(own.setup, index, roles, ask.standing(own, pairing), edges):
+            for offer in _offers(own.setup, index, roles, Standing(own.node, own.key, pairing), edges):
                 looked += len(offer)
                 found += offer.candidates(ask.counts)
     except OutOfTime:
@@ -149,7 +149,7 @@ def _pairing(made: Sequence[Made], ask: Ask) -> Pairing:
     """Which designs on one class that have room may be a pair, drafts included."""
     own = [m for m in made if m.node is not None and not (m.key.chunk or m.key.level or m.key.power)]
     return Pairing.of(
-        ask.card, (side for m in own for side in ask.standing(m).sides(m.setup, m.setup.fitting))
+        ask.card, (side for m in own for side in Standing(m.node, m.key).sides(m.setup, m.setup.fitting))
     )
 
 

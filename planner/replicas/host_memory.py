@@ -238,11 +238,15 @@ class Placements:
 
     @cached_property
     def cache(self) -> Floats:
-        """Bytes of cache of a sequence in a layer of each kind, on one GPU."""
-        one, context = like(1, self.tp), np.array([[max(Mix.of(self.ask.workload).context, 1.0)]])
-        ranges = [(i, i + 1) for i in (int(np.argmax(self.kind == k)) for k in range(self.kind.max() + 1))]
-        held = kv_bytes_by_stage(self.ask.card, one, self.ask.precisions, self.model.engine, context, ranges)
-        return np.asarray(held[0, 0])
+        return cache_by_kind(self.ask, self.model.engine, self.tp)
+
+
+def cache_by_kind(ask: Ask, engine: str, tp: int = 1) -> Floats:
+    """Bytes of cache of a sequence of mean context in a layer of each kind, on one GPU, (kinds,)."""
+    kind, context = np.asarray(ask.card.kinds[1]), np.array([[max(Mix.of(ask.workload).context, 1.0)]])
+    ranges = [(i, i + 1) for i in (int(np.argmax(kind == k)) for k in range(kind.max() + 1))]
+    held = kv_bytes_by_stage(ask.card, like(1, tp), ask.precisions, engine, context, ranges)
+    return np.asarray(held[0, 0])
 
 
 def _alike(a: float, b: float) -> bool:

@@ -24,11 +24,11 @@ from planner.candidates.setup import Made, Setup
 from planner.cost.attention import Load
 from planner.cost.host import Host, HostStage, host_of
 from planner.cost.layers import ACTIVATION_BYTES
-from planner.cost.memory import kv_bytes_by_stage
 from planner.cost.placements import HostStaging
 from planner.cost.reserve import counted_tokens_per_step
 from planner.cost.rpc import ENGINE, RPC_S, RpcModel
 from planner.designs.shape import Floats, designs_of, like
+from planner.replicas.host_memory import TOKENS_PER_STEP, cache_by_kind
 from planner.replicas.kind import Space
 from planner.rules.devices import why_unsupported
 from solvers import offload
@@ -37,8 +37,6 @@ from solvers.offload import OffloadProblem
 SEQUENCES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 MOST_NODES, MOST_CHOICES = 8, 48
-
-TOKENS_PER_STEP = 2048
 
 
 def made(kind: str, space: Space) -> Iterator[Made]:
@@ -107,7 +105,7 @@ class Spread:
         self.classes, self.links = classes, links
         self.gpus = main.gpus_per_node + sum(n.gpus_per_node for n in others)
         self.context = max(Mix.of(ask.workload).context, 1.0)
-        self.whole = max(b.isl + b.osl for b in ask.workload.buckets) / self.context
+        self.whole = max(b.isl + b.osl for b in ask.workload.buckets) / self.context  # in mean contexts
 
     def all(self, sequences: Sequence[int]) -> list[HostStaging]:
         """The fastest placements of every number of sequences; none where there are none."""
@@ -153,7 +151,7 @@ class Spread:
         room = self.rooms * np.array([whole or d.node > 0 or d.cpu is None for d in self.devices])
         return OffloadProblem(
             kind=self.kind,
-            held=self.model.held.layer + max(sequences, self.whole) * self._cache(),
+            held=self.model.held.layer + max(sequences, self.whole) * cache_by_kind(self.ask, ENGINE),
             freed=self.model.held.experts,
             cost=more,
             room=room,
@@ -209,12 +207,3 @@ class Spread:
                     HostStage(last.node_class, 1, last.layers, 0, 0, last.before, node=last.node, after=b - a)
                 )
         return tuple(found)
-
-    def _cache(self) -> Floats:
-        """Bytes of cache of a sequence of mean context in a layer of each kind; a whole request takes
-        `whole` times as much at most."""
-        ranges = [(i, i + 1) for i in (int(np.argmax(self.kind == k)) for k in range(self.kind.max() + 1))]
-        held = kv_bytes_by_stage(
-            self.ask.card, like(1, 1), self.ask.precisions, ENGINE, np.array([[self.context]]), ranges
-        )
-        return np.asarray(held[0, 0])

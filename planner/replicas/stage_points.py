@@ -114,7 +114,8 @@ def _times(posed: Posed, at: int, stages: Ints, batch: Ints) -> tuple[Floats, Fl
     chunk = _chunk(posed, stages, batch)
     met = step.t0_s.reshape(shape) + chunk / mix.prompt * own.reshape(shape)
     kernels = len(model.card.stack) * met / stages  # of a round with prompts, all stages of this kind
-    launched = prompts * mix.prompt / chunk * (hidden(kernels, model.launching_s) - kernels)
+    launching_s = model.launching(Load.of(0.0, 0.0, chunk), like(len(stages), 1, stages))
+    launched = prompts * mix.prompt / chunk * (hidden(kernels, launching_s) - kernels)
     engine = stages * model.tuning.step_s + batch * model.tuning.sequence_s
     return layer, extra, engine + np.maximum(launched, 0.0)
 

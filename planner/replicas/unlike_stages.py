@@ -117,11 +117,8 @@ def pose(
         return None
     models = tuple(CostModel(ask.card, c, engine, ask.precisions, ask.calibration) for c in classes)
     budget = counted_tokens_per_step(engine, (c.device for c in classes))
-    memory = [
-        memory_lines(m, np.array(kinds[m.node_class.id]), engine, budget, Mix.of(ask.workload))
-        for m in models
-    ]
     mix = Mix.of(ask.workload)
+    memory = [memory_lines(m, np.array(kinds[m.node_class.id]), engine, budget, mix) for m in models]
     problem = PipelineProblem(
         layers=len(ask.card.stack),
         kinds=[Kind(c.id, tp) for c in classes for tp in kinds[c.id]],

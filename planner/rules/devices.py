@@ -30,16 +30,12 @@ def supports(device: Device, engine: str, precision: str) -> str | None:
 
     vLLM on Ampere and Turing holds fp8 and fp4 weights as they are and computes in 16 bit (Marlin): allowed.
     """
-    return _why_not_device(device, engine) or _why_not(
-        device, engine, precision, named(engine).weights, "weights"
-    )
+    return _why_not(device, engine, precision, named(engine).weights, "weights")
 
 
 def supports_cache(device: Device, engine: str, precision: str) -> str | None:
     """Why `engine` cannot keep its KV cache in `precision` on `device`, or None."""
-    return _why_not_device(device, engine) or _why_not(
-        device, engine, precision, named(engine).cache, "KV cache"
-    )
+    return _why_not(device, engine, precision, named(engine).cache, "KV cache")
 
 
 def why_unsupported(
@@ -65,6 +61,8 @@ def _why_not_device(device: Device, engine: str) -> str | None:
 def _why_not(
     device: Device, engine: str, precision: str, table: Mapping[str, Generations], what: str
 ) -> str | None:
+    if reason := _why_not_device(device, engine):
+        return reason
     if precision == "bf16" or device.generation in table.get(precision, set()):
         return None
     return f"{engine} has no {precision} {what} on {device.name} ({device.generation})"

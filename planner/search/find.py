@@ -56,7 +56,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
     there is none. Ctrl-C ends the search: what was found stays, and says so. Raises KeyboardInterrupt where
     nothing was."""
     until, best, bound = time.monotonic() + limits.seconds, None, None
-    rounds, lines, least, stopped = 0, 0, dict[str, float](), False
+    rounds, lines, stopped, least, of_all = 0, 0, False, dict[str, float](), dict[str, float]()
     try:
         while rounds < ROUNDS:
             began = time.monotonic()
@@ -65,6 +65,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
             s = fleet.solve(bounding, closer(left(limits, until, FIRST)))
             stopped = s.status == "interrupted"
             took_s, least = time.monotonic() - began, {**least, **s.least}
+            of_all = least if near is pool else of_all  # others know of no fleets but those near the best
             empty = Found(question.cluster, question.workload, question.objective, near, bounding, s)
             bound = s.bound if bound is None or s.bound is None else _tighter(question, bound, s.bound)
             if s.objective is None and s.status != "time_limit":
@@ -118,7 +119,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
     if near is not pool or stopped:
         bounding = question.state(pool, "bound")
     proven = _proven(question, best, pool, bounding, bound, limits)
-    return replace(proven, solution=replace(proven.solution, least=least))
+    return replace(proven, solution=replace(proven.solution, least=of_all))
 
 
 def _stopped(found: Found | None) -> bool:

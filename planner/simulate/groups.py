@@ -20,7 +20,7 @@ from typing import get_args
 import numpy as np
 
 from cluster_configs.resolving import resolve
-from cluster_configs.schema import Cluster, Device, NodeClass, ResolvedCluster, declared_link
+from cluster_configs.schema import Cluster, Device, ResolvedCluster, declared_link
 from model_zoo.schema import ModelCard
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
@@ -125,9 +125,8 @@ class Servers:
     def group(self, replica: Replica) -> Group:
         """The servers of one replica group."""
         own, ranks = self.own_step(replica), replica.attn_dp
-        role: Role = "mixed"
-        if replica.role in ("prefill", "decode"):
-            role = "prefill" if replica.role == "prefill" else "decode"
+        role: Role = replica.role if replica.role in ("prefill", "decode") else "mixed"
+        before_s = 0.0 if role == "decode" else self.plan.predicted.ttft_ms.value / 1e3
         rules = Settings(
             token_budget=own.budget,
             max_sequences=max(replica.max_batch / ranks, 1.0),
@@ -144,7 +143,7 @@ class Servers:
             text_token_s=0.0 if role == "decode" else own.model.tuning.text_token_s,
             emitted=replica.emitted,
             rps=float(self.rates[replica.id].sum()),
-            stay_s=self._before_s(replica) + own.leveled.mean_s * float(own.asked.decodes[0]),
+            stay_s=before_s + own.leveled.mean_s * float(own.asked.decodes[0]),
             beside_tokens=self._beside_tokens(replica, own.model),
         )
 
@@ -169,10 +168,6 @@ class Servers:
         model, designs = self.model(replica)
         by_sequences = alone_s(own.leveled, model, designs, own.asked, rules.max_sequences)
         return replace(costs, alone_s=by_sequences)
-
-    def _before_s(self, replica: Replica) -> float:
-        """Until the first token, where that is made there."""
-        return 0.0 if replica.role == "decode" else self.plan.predicted.ttft_ms.value / 1e3
 
     def _asked(self, replica: Replica, rate: np.ndarray) -> Requests:
         """What comes to one server at its `rate` (w,)."""
@@ -214,7 +209,7 @@ class Servers:
         """How a prompt's cache goes this way. Raises InputError where nothing joins both ends."""
         groups = {r.id: r for r in self.plan.replicas}
         one, two = groups[way.first], groups[str(way.second)]
-        a, b = self._end(one), self._end(two)
+        a, b = (self.classes[r.stages[0].node_class] for r in (one, two))
         link, times = declared_link(self.cluster.links, a, b), self._times(way)
         nics = _gpus(one) * a.nic_bytes_per_s, _gpus(two) * b.nic_bytes_per_s
         if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
@@ -246,9 +241,6 @@ class Servers:
         model, _ = self.model(next(r for r in self.plan.replicas if r.id == way.first))
         known = np.unique(isl)
         return np.asarray(model.transfer_bytes(known)[np.searchsorted(known, isl)])
-
-    def _end(self, replica: Replica) -> NodeClass:
-        return self.classes[replica.stages[0].node_class]
 
 
 def _gpus(replica: Replica) -> int:

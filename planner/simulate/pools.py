@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from operator import attrgetter
-from typing import Literal
 
 import numpy as np
 
 from planner.designs.shape import Floats, Ints
 from planner.simulate.caches import Blocks, PrefixCache
 from planner.simulate.loop import Machine
-from planner.simulate.requests import Ledger, Requests, Settings, StepCosts
+from planner.simulate.requests import Ledger, Requests, Role, Settings, StepCosts
 from planner.simulate.server import Server
 
 INSIDE = attrgetter("inside")
@@ -31,7 +30,7 @@ class Group:
     their number (None: engines' own rules, `Server`)."""
 
     id: str
-    role: Literal["mixed", "prefill", "decode"]
+    role: Role
     servers: int
     step: StepCosts
     rules: Settings

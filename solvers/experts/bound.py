@@ -27,7 +27,7 @@ def balance_bound(load: Floats, slots: Ints, speed: Floats) -> Floats:
     least = np.concatenate([np.zeros((len(load), 1)), np.cumsum(np.sort(load, axis=1), axis=1)], axis=1)
     full = least[:, np.maximum(slots - spare, 0)]
     beside = least[:, np.maximum(slots - 1 - spare, 0)]
-    low = np.maximum(mean, (full / speed).max(1))
+    start = low = np.maximum(mean, (full / speed).max(1))
     high = low + load.max(1) / speed.max() + (beside / speed).max(1)
     if _enough(load, low, beside, speed, total).all():
         return np.asarray(low)
@@ -35,7 +35,6 @@ def balance_bound(load: Floats, slots: Ints, speed: Floats) -> Floats:
         middle = (low + high) / 2
         enough = _enough(load, middle, beside, speed, total)
         high, low = np.where(enough, middle, high), np.where(enough, low, middle)
-    start = np.maximum(mean, (full / speed).max(1))
     return np.asarray(np.where(_enough(load, start, beside, speed, total), start, low))
 
 

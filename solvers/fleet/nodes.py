@@ -5,9 +5,9 @@ Sets       (g,i)  node i of class g        l in L   losses: sets of so many node
 Data       parts[g,k]  nodes of g that a replica of standing k takes: those that it takes whole, or 1 for each
            block: from 1 on where several of its blocks may share one
            takes[g,k]  GPUs of g that it takes on each of them at least
-Choose     at[g,i,k]   integer >= 0   replicas of k that have a part on the node
+Choose     at[g,i,k]   integer >= 0   replicas of k that have a part on the node, or more
            on[g,i]     0 or 1         the node is in use
-at[g,k]    sum(i) at[g,i,k]                     == parts[g,k] * sum(c in k) n[c]
+at[g,k]    sum(i) at[g,i,k]                     >= parts[g,k] * sum(c in k) n[c]
 room[g,i]  sum(k) takes[g,k] * at[g,i,k]        <= gpus_per_node[g] * on[g,i]
 on[g]      sum(i) on[g,i]                       <= y[g]
 first[g,i] on[g,i+1]                            <= on[g,i]
@@ -89,12 +89,9 @@ def add(p: FleetProblem, b: Built, standings: Standings) -> None:
         nodes = range(stock.nodes)
         here = {k: p.columns[members[0]] for k, members in standings.items() if (g, 0, k) in b.at}
         for k, column in here.items():
-            least, most = parts(column, g, stock)
+            least = float(parts(column, g, stock)[0])
             there = [b.at[g, i, k] * 1.0 for i in nodes]
-            b.model.add("at", (g, k), Expr([*there, *(b.n[c] * -float(least) for c in standings[k])]) >= 0)
-            b.model.add(
-                "at", (g, k, "most"), Expr([*there, *(b.n[c] * -float(most) for c in standings[k])]) <= 0
-            )
+            b.model.add("at", (g, k), Expr([*there, *(b.n[c] * -least for c in standings[k])]) >= 0)
         for i in nodes:
             taken = [b.at[g, i, k] * float(_takes(column, g, stock)) for k, column in here.items()]
             b.model.add("room", (g, i), Expr([*taken, on[g, i] * -float(stock.gpus_per_node)]) <= 0)

@@ -100,16 +100,13 @@ def stated(model: Program) -> tuple[Any, list[Any]]:
 
 
 def _with_fixed(model: Program, integers: dict[int, int]) -> Outcome | None:
-    """The best plan with `integers`, by HiGHS, claimed as proven; None where there is none."""
+    """The best plan with `integers`, by HiGHS, claimed as proven; None where HiGHS does not say what is."""
     fixed = copy(model)
     fixed.lower, fixed.upper = list(model.lower), list(model.upper)
     for i, k in integers.items():
         fixed.lower[i] = fixed.upper[i] = float(k)
     outcome = highs.solve(fixed, Limits(), None)
-    if outcome.values is None:
-        return None
-    values: Floats = outcome.values
-    return Outcome("optimal", outcome.value, outcome.value, values, "CBC (PuLP)")
+    return replace(outcome, bound=outcome.value, solver="CBC (PuLP)") if outcome.status == "optimal" else None
 
 
 def _agrees(proven: Outcome, first: Outcome) -> bool:

@@ -41,13 +41,7 @@ from solvers import packing
 from solvers.linear import Limits, Linear, Outcome, Undecided, Var, total
 from solvers.packing import Bins
 from solvers.pipeline.layers import Ways, best_ways, stated
-from solvers.pipeline.types import (
-    Floats,
-    Ints,
-    Nodes,
-    Pipeline,
-    PipelineProblem,
-)
+from solvers.pipeline.types import Floats, Ints, Nodes, Pipeline, PipelineProblem
 
 MOST_COLUMNS = 20_000
 """Pipelines up to which all are tried: a few seconds."""

@@ -20,17 +20,7 @@ from itertools import pairwise, permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.pipeline.types import (
-    ALONE,
-    FIRST,
-    LAST,
-    MIDDLE,
-    Floats,
-    Ints,
-    Pipeline,
-    PipelineProblem,
-    Point,
-)
+from solvers.pipeline.types import ALONE, FIRST, LAST, MIDDLE, Floats, Ints, Pipeline, PipelineProblem, Point
 
 ROUNDS = 54
 """Halvings: a float has no more digits."""

@@ -51,13 +51,9 @@ class Blocks:
             for (_, t), v in family.items():
                 self.slot[v.column] = t
 
-    def bound(self, edges: Floats, limits: Limits, ends: Ends) -> float | None:
-        """Of blocks [edges[b], edges[b + 1]); None where it was not finished."""
-        return self.solved(edges, limits, ends)[0]
-
     def solved(self, edges: Floats, limits: Limits, ends: Ends) -> tuple[float | None, Floats]:
-        """The bound, and values (columns,) of each block's own optimum: none are known (nan) of blocks that
-        were not solved in time. Raises KeyboardInterrupt."""
+        """The bound of blocks [edges[b], edges[b + 1]), None where it was not finished, and values (columns,)
+        of each block's own optimum, nan where there is none. Raises KeyboardInterrupt."""
         values = np.full(len(self.cost), np.nan)
         block = np.where(self.slot < 0, -1, np.searchsorted(edges, self.slot, side="right") - 1)
         of_row, priced = self._parted(block)

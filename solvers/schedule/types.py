@@ -49,15 +49,8 @@ class Problem:
         if (capacity.max(axis=(1, 2)) <= 0).any():
             raise ValueError("a server that carries nothing is none")
         for own in self.machines:
-            if (
-                len(
-                    {
-                        (k.price_usd_per_hour, k.most, k.reserved, k.risky)
-                        for k in (self.kinds[i] for i in own)
-                    }
-                )
-                > 1
-            ):
+            alike = [self.kinds[i] for i in own]
+            if len({(k.price_usd_per_hour, k.most, k.reserved, k.risky) for k in alike}) > 1:
                 raise ValueError("kinds on the same machines share price, number and what they are")
 
     @cached_property

@@ -153,6 +153,26 @@ def test_a_late_prefill_replaces_no_punctual_one_unless_they_pair_alike():
     assert kept(late, punctual, partners={"late": "p", "punctual": "q"}) == ["late", "punctual"]
 
 
+@pytest.mark.parametrize("gpus", [4, 8])
+def test_one_whose_cache_takes_longer_to_send_replaces_no_other_that_is_as_punctual(gpus):
+    """Attention-dp ranks send whole caches, tensor-parallel ones their heads: as many GPUs, other times."""
+    slow = candidate("slow", 4, 1.0, role="prefill", late_s=1.0, handoff_s={"w": 0.4})
+    quick = candidate("quick", gpus, 1.1, role="prefill", late_s=1.0, handoff_s={"w": 0.1})
+
+    assert kept(slow, quick) == ["slow", "quick"]
+    assert kept(slow, replace(quick, late_s=1.5)) == ["slow"]
+    assert kept(slow, replace(quick, handoff_s={"w": 0.4})) == ["slow"]
+
+
+def test_one_that_sends_more_of_a_cache_last_replaces_no_other():
+    """In larger chunks more of it comes after the prompt, however much compute the rest hides behind."""
+    more = candidate("more", 4, 1.0, role="prefill", late_s=1.0, overlap={"w": Overlap(0.5, 9.0)})
+    less = candidate("less", 4, 1.1, role="prefill", late_s=1.0, overlap={"w": Overlap(0.2, 9.0)})
+
+    assert kept(more, less) == ["more", "less"]
+    assert kept(more, replace(less, overlap=more.overlap)) == ["more"]
+
+
 def test_a_replica_over_nodes_of_one_domain_replaces_no_free_one():
     near = candidate("near", 16, 1.0, joined=True)
     wide = candidate("wide", 32, 0.5)

@@ -79,15 +79,17 @@ def test_whoever_is_no_slower_in_all_four_is_no_slower_with_any_partner():
     assert moved(slow, 0 * sent, 0 * hidden) is slow
 
 
-def test_what_grows_with_the_load_is_seen_at_lighter_loads_too():
+def test_what_grows_with_the_load_is_seen_at_all_the_loads_where_it_is_known():
     seconds, watts = np.array([[1.0]]), np.array([9.0])
     light, none = np.array([[[0.4], [0.2]]]), (np.zeros((1, 1)), np.zeros((1, 1)))
     slow, drawn = grown(Counts(latency=True, watts=False), seconds, watts, light, none)
     _, lighter = grown(Counts(latency=False, watts=True), seconds, watts, light, none)
 
-    assert slow[0, :, 0].tolist() == [1.0, 0.4, 0.2]
+    assert slow[0, :, 0].tolist() == [0.4, 0.2]
     assert drawn.tolist() == [[0.0]]
-    assert lighter.tolist() == [[9.0, 0.4, 0.2]]
+    assert lighter.tolist() == [[0.4, 0.2]]
+    whole = [grown(BOTH, seconds, watts, None, none)[i].ravel().tolist() for i in (0, 1)]
+    assert whole == [[1.0], [9.0]]
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,14 @@ from planner.candidates.columns import decoding, prefilling
 from planner.candidates.offers import RESOURCES, Offer, Standing
 from planner.candidates.pairing import Pairing
 from planner.cost.transfer import Overlap
-from planner.objectives import named
 from tests.candidates.samples import TWO, ask, node, one_setup
 from tests.cost.samples import KINDS
 
 KEYS = {engine: Key("h100-sxm", engine) for engine in ("vllm", "sglang")}
 
 
-def standing(at=None, engine="vllm", goal="throughput", **more):
-    return Standing(at or node(), KEYS[engine], named(goal), **more)
+def standing(at=None, engine="vllm", **more):
+    return Standing(at or node(), KEYS[engine], **more)
 
 
 def offer(s, at, role="mixed", within_s=None):
@@ -59,6 +58,17 @@ def test_columns_above_the_power_cap_of_their_class_are_not_offered():
 
     assert 0 < len(left) < len(free)
     assert (left.watts / left.designs.gpus <= middle).all()
+
+
+def test_a_power_cap_holds_those_that_stand_under_it_alone():
+    s = one_setup()
+    free, capped = offer(s, standing()), replace(s.model.node_class, power_cap_watts=1.0)
+    under = (s.designs.gpus > 1).astype(int)
+    s.model.__dict__["by_class"] = lambda d: [(s.model.node_class, d.gpus), (capped, under)]
+    left = offer(s, standing())
+
+    assert 0 < len(left) < len(free)
+    assert set(left.designs.gpus) == {1}
 
 
 @pytest.mark.parametrize("role", ["mixed", "decode"])
@@ -171,10 +181,20 @@ def test_replicas_over_nodes_stand_in_one_domain_where_it_reaches():
     assert made.joined.any()
 
 
+def test_where_latency_counts_columns_are_compared_by_whole_answers_at_their_whole_load_too():
+    """By a first token and one more, a design of slow steps would do in place of one of quick ones."""
+    wanted = ask(objective="latency")
+    s = one_setup(wanted)
+    osl = float(s.mix.osl[0])
+
+    for c in offer(s, standing()).candidates(wanted.counts):
+        assert c.lighter[-1] == pytest.approx([c.ttft_s["0"] + osl * c.tpot_s], rel=1e-6)
+
+
 def test_where_watts_count_columns_have_lines_that_never_lie_above_what_they_draw():
     wanted = ask(objective="energy")
     s = one_setup(wanted)
-    made = offer(s, standing(goal="energy")).candidates(wanted.counts)
+    made = offer(s, standing()).candidates(wanted.counts)
 
     assert made
     for c in made:

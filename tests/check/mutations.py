@@ -273,6 +273,53 @@ def one_id_for_two_groups(d: Document, rng: Random) -> bool | None:
     return None
 
 
+def on_trtllm(d: Document) -> Any:
+    """All groups on TensorRT-LLM; chains have an engine of their own."""
+    if d["chains"]:
+        raise NotThereError
+    for replica in d["replicas"]:
+        replica["engine"] = "trtllm"
+    return d["replicas"]
+
+
+@breaks("device_refused")
+def engine_on_a_device_that_it_does_not_run_on(d: Document, rng: Random) -> None:
+    on_trtllm(d)
+    for device in d["problem"]["devices"].values():
+        device["generation"] = rng.choice(["cdna3", "apple", "turing", "volta"])
+
+
+@breaks("format_refused")
+def weights_in_a_format_that_the_engine_lacks_there(d: Document, rng: Random) -> None:
+    on_trtllm(d)
+    d["problem"]["options"]["precision"] = group(d, rng)["precision"]["weights"] = "int8"
+
+
+@breaks("format_refused")
+def cache_in_a_format_that_the_engine_lacks_there(d: Document, rng: Random) -> None:
+    d["problem"]["options"]["kv_precision"] = "nvfp4"
+    for replica in on_trtllm(d):
+        replica["precision"]["kv"] = "nvfp4"
+    for device in d["problem"]["devices"].values():
+        device["generation"] = "hopper"
+
+
+@breaks("split_refused")
+def copies_of_no_experts(d: Document, rng: Random) -> None:
+    dense = [r for r in d["replicas"] if r["ep"] == 1 and r["role"] != "chain"]
+    if not dense:
+        raise NotThereError
+    rng.choice(dense)["redundant_experts"] = rng.randint(1, 8)
+
+
+@breaks("split_refused", "experts_not_divisible", "expert_map")
+def stages_half_spread_over_experts(d: Document, rng: Random) -> None:
+    replica = group(d, rng, "mixed", "prefill", "decode")
+    if replica["ep"] < 4:
+        raise NotThereError
+    replica["ep"], replica["moe_tp"] = replica["ep"] // 2, replica["moe_tp"] * 2
+
+
 # packing
 
 
@@ -336,6 +383,14 @@ def a_replica_fewer(d: Document, rng: Random) -> bool | None:
         return False
     rng.choice(several)["count"] -= 1
     return None
+
+
+@breaks("idle_not_told")
+def fewer_idle_gpus_than_there_are(d: Document, rng: Random) -> None:
+    """Whatever the goal: 99 in a class of fewer, or none where GPUs are idle."""
+    used = d["replicas"][0]["stages"][0]["node_class"]
+    warning = {"code": "idle_gpus", "message": "", "class": used, "count": 99, "reason": "it is so said"}
+    d["warnings"] = [warning]
 
 
 # routing and transfer
@@ -475,6 +530,16 @@ def idler_on_the_whole_than_each(d: Document, rng: Random) -> None:
     rescale_band(d["predicted"]["utilisation"], rng.uniform(0.01, 0.3))
 
 
+@breaks("utilisation_wrong")
+def less_busy_than_the_busiest(d: Document, rng: Random) -> None:
+    rescale_band(d["predicted"]["utilisation"], rng.uniform(0.9, 0.99))
+
+
+@breaks("utilisation_below_roofline")
+def idler_than_its_arithmetic(d: Document, rng: Random) -> None:
+    scale(group(d, rng, "mixed", "prefill"), "utilisation", rng, 1e-6, 1e-3)
+
+
 @breaks("batch_over")
 def smaller_batch_than_the_load(d: Document, rng: Random) -> None:
     replica = group(d, rng, "mixed", "decode")
@@ -598,6 +663,15 @@ def more_power_than_gpus_take(d: Document, rng: Random) -> None:
 def band_upside_down(d: Document, rng: Random) -> None:
     band = d["predicted"][rng.choice(sorted(d["predicted"]))]
     band["low"], band["high"] = band["high"], band["low"]
+
+
+@breaks("band_narrow")
+def figures_surer_than_the_rate_that_makes_them(d: Document, rng: Random) -> None:
+    name = rng.choice(["out_tok_per_s", "total_tok_per_s", "joules_per_tok", "usd_per_mtok"])
+    band, end = d["predicted"][name], rng.choice(["low", "high"])
+    if band is None:
+        raise NotThereError
+    band[end] = band["value"]
 
 
 @breaks("budget_over")
@@ -760,6 +834,61 @@ def more_left_out_than_considered(d: Document, rng: Random) -> None:
     if not caps:
         raise NotThereError
     caps[0]["left_out"] = caps[0]["considered"] + rng.randint(1, 99)
+
+
+@breaks("space_wrong")
+def complete_although_a_cap_binds(d: Document, rng: Random) -> None:
+    space = d["proof"]["space"]
+    cap = {"what": "utilisation", "value": 0.9, "binds": space["complete"]}
+    space["caps"] = [cap, *({**each, "binds": False} for each in space["caps"])]
+
+
+# what stands beside
+
+
+def another_way(d: Document, rng: Random, part: float, **told: Any) -> Any:
+    """An alternative that is worse by `part` of the plan's objective."""
+    own = d["proof"]["chosen"] or d["proof"]["objective"]
+    sign = -1 if d["proof"]["sense"] == "max" else 1
+    line = {
+        "what": "another",
+        "why": "",
+        "status": "within_gap",
+        "objective": own * (1 + sign * part),
+        **told,
+    }
+    if "bound_at" in line:
+        line["bound"] = own * (1 + sign * line.pop("bound_at"))
+    d["alternatives"] = [line]
+    return line
+
+
+@breaks("loss_wrong")
+def another_way_made_worse(d: Document, rng: Random) -> None:
+    another_way(d, rng, 0.1, loss=0.1 + rng.choice([-0.05, 0.05]))
+
+
+@breaks("loss_wrong")
+def a_stopped_search_that_loses_what_it_found(d: Document, rng: Random) -> None:
+    """Its bound proves less."""
+    another_way(d, rng, 0.2, loss=0.2, status="stopped", bound_at=0.1)
+
+
+@breaks("loss_wrong")
+def another_way_that_loses_nothing_told(d: Document, rng: Random) -> None:
+    another_way(d, rng, 0.2, loss=None)
+
+
+@breaks("bound_crossed")
+def another_way_better_than_its_bound(d: Document, rng: Random) -> None:
+    another_way(d, rng, 0.1, loss=0.1, bound_at=0.2)
+
+
+@breaks("loss_wrong")
+def an_assumption_that_costs_less(d: Document, rng: Random) -> None:
+    line = another_way(d, rng, 0.3)
+    d["assumptions"] = [{"name": "x", "what": "y", "objective": line["objective"], "loss": 0.1}]
+    d["alternatives"] = []
 
 
 # the embedded problem

@@ -138,3 +138,28 @@ def test_a_request_larger_than_the_room_is_found():
     document["problem"]["workload"]["buckets"][0]["isl"] = 100_000
 
     assert "request_over" in codes(document)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"gpus": "1xh200-nvl", "model": "gemma-3-4b", "engine": "trtllm", "rate": 0.1, "workload": "rag"},
+        {"gpus": "16xh20", "model": "mimo-v2-flash", "engine": "sglang"},
+        {
+            "gpus": "16xmi300x",
+            "model": "deepseek-v4-pro",
+            "engine": "sglang",
+            "rate": 2.0,
+            "workload": "code",
+        },
+    ],
+)
+def test_engines_may_hold_room_beyond_windows(asked: dict[str, Any]):
+    """TensorRT-LLM whole contexts, SGLang 0.8 of them: four times what the windows take."""
+    made = plan(None, **asked, explain=False)
+
+    assert check(made) == []
+    document = made.model_dump()
+    cache = document["replicas"][0]["cache"]
+    cache["used"] *= 3
+    assert "cache_used_wrong" in codes(document)

@@ -88,15 +88,17 @@ def test_no_engine_is_believed_to_draft_in_a_pipeline_or_over_contexts(plans, si
     assert found == ["draft_not_started"]
 
 
-def test_a_pair_whose_prefill_server_has_no_drafter_is_found():
+def test_a_pair_whose_prefill_server_has_another_drafter_or_none_is_found():
     load = {"isl": 4000, "osl": 201, "engine": "vllm", "explain": False, "work_limit": 200}
     made = plan(None, "mimo-7b", gpus="2xh100-sxm", ttft_ms=400, tpot_ms=6, speculation="mtp", **load)
     prefill = next(i for i, r in enumerate(made.replicas) if r.role == "prefill")
     form = made.model_dump(mode="json", by_alias=True)
-    del form["replicas"][prefill]["draft"]
-
     assert check(made) == []
-    assert "draft_unpaired" in [v.code for v in check(Plan.model_validate(form))]
+
+    for change in ({"accepted": 0.5}, {"tokens": 3, "option": "another"}, None):
+        own = form["replicas"][prefill]["draft"]
+        form["replicas"][prefill]["draft"] = own | change if change else None
+        assert "draft_unpaired" in [v.code for v in check(Plan.model_validate(form))]
 
 
 def test_a_drafters_layers_are_counted_by_hand(plans):

@@ -48,7 +48,7 @@ def group(place: str, level: int = 1) -> Group:
     plain = setup(node, "vllm", wanted, one_more=False)
     s = replace(wanted, keep=keep).setup(plain.model, plain.designs, [node])
     ((_, columns),) = decoding(s, s.fitting[s.designs.gpus[s.fitting] == 2], [("mixed", s.promise.tpot_s)])
-    offer = Offer.of(columns, s, Standing(node, Key("n", "vllm"), wanted.objective), "mixed", None)
+    offer = Offer.of(columns, s, Standing(node, Key("n", "vllm")), "mixed", None)
     c: Candidate = offer.candidates(wanted.counts)[0]
     rate = 0.9 / max(row["0"] for row in c.use.values())
     return Group("r1", c, 1, {"0": rate}, operate(s, c, {"0": rate}, 1), s)

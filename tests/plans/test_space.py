@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace as Some
 
+import numpy as np
 import pytest
 
 from planner.candidates.candidate import Key
@@ -33,12 +34,16 @@ def asked(workload: Workload = CHAT, offload: bool = False, **options):
     return Some(workload=workload, offload=offload, options=Options(**options))
 
 
+def node(name: str, gpus: int, most_watts: float = 700.0):
+    return Some(id=name, gpus=gpus, gpu_most_watts=most_watts, device=Some(tdp_watts=700.0))
+
+
 def found(*candidates, made=None, gpus: int = 8, survive=None, objective=COST, **pool):
     made = [designs(3)] if made is None else made
     return Some(
         objective=objective,
         pool=Pool(candidates or (candidate(),), {m.key: m for m in made}, **pool),
-        cluster=Some(classes=[Some(id="small", gpus=1), Some(id="n", gpus=gpus)]),
+        cluster=Some(classes=[node("small", 1), node("n", gpus)]),
         space=Some(columns=dict.fromkeys("abc"), survive=survive),
     )
 
@@ -250,3 +255,19 @@ def test_nodes_joined_by_rpc_are_said_where_there_are_such_designs():
     fleet = found(made=[designs(3, Key("", "llama.cpp", "several hosts"))])
 
     assert f"up to {space.MOST_NODES} nodes with llama.cpp's RPC" in words(asked(offload=True), fleet)
+
+
+@pytest.mark.parametrize(
+    ("told", "stands_on", "named"), [(None, 2, True), (300.0, 2, False), (None, 0, False)]
+)
+def test_loads_below_the_largest_under_a_cap_that_no_step_is_timed_at_are_said_to_be_left_out(
+    told, stands_on, named
+):
+    own, gpus = designs(3), np.array([stands_on])
+    own.setup.model = Some(
+        limit_watts=told, by_class=lambda _: [(Some(id="n"), gpus), (Some(id="m"), 1 - 0 * gpus)]
+    )
+    fleet = found(made=[own])
+    fleet.cluster.classes[1] = node("n", 8, 300.0)
+
+    assert any(cap.startswith("loads of a replica") for cap in caps(asked(), fleet)) is named

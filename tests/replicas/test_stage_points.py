@@ -180,6 +180,19 @@ def test_engines_take_their_own_seconds_each_stage_and_sequence():
     assert 2 * 1000 <= chunk <= 2 * 1200  # 0.16 prompts a micro-batch: rarely two together
 
 
+def test_launching_takes_less_where_steps_with_prompts_are_replayed_from_graphs():
+    own = posed()
+    model = own.models[0]
+    model.launching_s, model.graphs_alone, model.graph_tokens = 1e4, False, 1e9
+    model.tuning = replace(model.tuning, captured=0.1)
+    (replayed,) = points(own, [(2, 64)])
+    model.graph_tokens = 0.0
+    (point,) = points(own, [(2, 64)])
+    at = kind(own, "h", 1)
+
+    assert replayed.round_s[at] == pytest.approx(0.1 * point.round_s[at], rel=1e-3)
+
+
 def message() -> float:
     """Bytes of a micro-batch of 32 sequences with their prompts' share: 6 tokens each, in 16 bits."""
     return 2.0 * HIDDEN * 6 * 32

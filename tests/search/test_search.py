@@ -16,6 +16,8 @@ from planner.cost.power import idle_watts
 from planner.plans import carried
 from planner.plans.found import Found, groups
 from planner.plans.strain import Late, watts
+from planner.question.asked import read
+from planner.question.posed import pose
 from planner.search import changes
 from planner.search import find as module
 from planner.search.question import Question
@@ -173,6 +175,24 @@ def test_a_sound_problem_is_left_out_only_where_its_relaxation_is_too_far_from_t
     assert module._may_do(question, sound, None, limits)
     for share, may in ((-0.5, False), (-0.005, True), (-0.02, False), (0.02, True), (0.5, True)):
         assert module._may_do(question, sound, relaxed + share * abs(worse) * question.sign, limits) == may
+
+
+def test_what_fleets_with_a_candidate_can_be_is_told_as_a_problem_with_all_of_them_has_it(monkeypatch):
+    """One with those near the best alone knows of no fleet of two that are not."""
+    asked = read(None, "llama-3.1-8b", "2xH100", "chat", {"rate": 3.0}, {"objective": "latency"})
+    _, pool, question = pose(asked)
+    real, bounds = fleet.solve, []
+
+    def solve(problem, limits, *more):
+        s = real(problem, limits, *more)
+        bounds.append(s.bound)
+        return replace(s, least=dict.fromkeys(problem.columns, 1e-9 * len(bounds)))
+
+    monkeypatch.setattr(fleet, "solve", solve)
+    found = module.find(question, pool, EXACTLY)
+
+    assert len(bounds) > 1
+    assert set(found.solution.least.values()) == {1e-9}
 
 
 def test_a_pool_is_given_just_those_candidates_of_a_fleet_that_it_lacks():

@@ -149,7 +149,14 @@ def unplugged(several):
     return second(several, seats=[here, *several.plans[1].seats[1:]])
 
 
+def priced(several, **parts):
+    """What the first model takes, told otherwise."""
+    return changed(several, prices=[several.prices[0].model_copy(update=parts), *several.prices[1:]])
+
+
 FAULTS = {
+    "takes_wrong": lambda s: priced(s, costs=s.prices[0].costs + 0.1),
+    "given_up_wrong": lambda s: changed(s, proof=s.proof.model_copy(update={"given_up": 0.1})),
     "port_twice": unplugged,
     "totals": lambda s: changed(s, total=s.total.model_copy(update={"usd_per_hour": 1.0})),
     "rate_missed": lambda s: changed(s, total=s.total.model_copy(update={"share": 0.5})),
@@ -186,6 +193,8 @@ def renumbered(numbers):
         ),
         "a GPU that no node has": ("seats_wrong", lambda: renumbered(lambda own: [*own[:-1], 8])),
         "a GPU twice": ("seats_wrong", lambda: renumbered(lambda own: own[:1] * max(len(own), 2))),
+        "a better rest than its bound": ("bound_crossed", lambda: priced(cheapest(), bound=1e6)),
+        "a price of no model": ("takes_wrong", lambda: priced(cheapest(), model="another")),
         "routers": ("port_twice", lambda: second(most(), router_port=most().plans[0].router_port)),
     }.values(),
 )

@@ -72,7 +72,8 @@ class Point:
 
 def slack(row: Expr, values: list[float]) -> float:
     """What the row leaves, as the model counts it."""
-    return row.upper - sum(c * values[i] for i, c in row.terms)
+    left = sum(c * values[i] for i, c in row.terms)
+    return row.upper - left if row.upper < float("inf") else left - row.lower
 
 
 # what each row says: its keys, and right less left at a point

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from solvers import idle_cache as keeping
 from solvers.idle_cache import KeepingProblem
-from solvers.linear import Limits
+from solvers.linear import Limits, Linear
 
 INF = np.inf
 
@@ -95,6 +95,14 @@ def test_no_room_keeps_nothing_and_says_what_a_gb_is_worth():
 
     assert s.saved == 0
     assert s.price[0] == pytest.approx(0.5 / 7.5)
+
+
+def test_a_search_that_proves_nothing_has_no_bound(monkeypatch):
+    relax = Linear.relax
+    monkeypatch.setattr(Linear, "relax", lambda m, limits: replace(relax(m, limits), bound=None))
+    s = keeping.solve(problem(), Limits())
+
+    assert (s.saved, s.bound) == (pytest.approx(0.5), INF)
 
 
 def test_every_row_of_the_docstring_is_in_the_model():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from solvers.linear import Limits, Linear, Outcome, cbc, highs, judge, total
@@ -168,6 +169,15 @@ def test_the_clock_asks_cbc_for_the_second_half(monkeypatch):
 
     assert hard().solve(Limits(seconds=8.0)).solver == "4.0"
     assert 7.0 < asked[0] <= 8.0
+
+
+@pytest.mark.parametrize("word", ["interrupted", "time_limit", "infeasible"])
+def test_what_highs_has_not_solved_with_the_integers_of_cbc_is_no_proof(word, monkeypatch):
+    half = Outcome(word, -14.0, -15.0, np.zeros(2), "HiGHS")
+    monkeypatch.setattr(highs, "solve", lambda model, limits, start: half)
+    first = Outcome("time_limit", -11.0, -16.0, None, "HiGHS")
+
+    assert cbc.second_opinion(SMALL, 10.0, first) is first
 
 
 def test_ctrl_c_while_cbc_runs_leaves_the_plan_of_highs(monkeypatch):

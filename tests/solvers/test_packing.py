@@ -107,6 +107,22 @@ def test_best_fit_never_claims_fewer_bins_than_are_needed(sizes, data, room):
     assert packing.bins_filled(counts, room) >= fewest_bins(listed(counts), room)
 
 
+@settings(max_examples=60, deadline=None)
+@given(sizes=CHAINS | UNEVEN, data=st.data(), room=st.integers(1, 14))
+def test_each_bin_is_filled_as_far_as_what_is_left_can_fill_it(sizes, data, room):
+    counts = {s: data.draw(st.integers(0, 5)) for s in sizes}
+    left = list(listed({s: k for s, k in counts.items() if s <= room}))
+    for bin_ in packing.fillings(counts, room):
+        sums = {0}
+        for size in left:
+            sums |= {filled + size for filled in sums if filled + size <= room}
+
+        assert sum(s * k for s, k in bin_.items()) == max(sums) > 0
+        for size in listed(bin_):
+            left.remove(size)
+    assert not left
+
+
 @given(sizes=UNEVEN, room=st.integers(1, 12))
 def test_patterns_are_all_maximal_fillings_once_each(sizes, room):
     found = [dict(q) for q in packing.patterns(sizes, room)]

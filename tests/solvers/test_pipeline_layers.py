@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from solvers.pipeline.layers import best_ways, paths, spread_layers
 from solvers.pipeline.types import FIRST, LAST, MIDDLE
-from tests.solvers.pipelines import random_problem
+from tests.solvers.pipelines import best_rates, random_problem
 
 
 @pytest.mark.parametrize(("groups", "most"), [(1, 3), (3, 2), (4, 3), (4, 4)])
@@ -45,6 +45,14 @@ def test_layers_are_spread_so_that_the_slowest_stage_is_soonest_done(seed: int, 
         layers = spread_layers(p, point, kinds, roles)
         assert tuple(layers) in able
         assert slowest(tuple(layers)) == pytest.approx(min(slowest(n) for n in able))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_pipeline_of_one_class_too_is_run_the_best_way(seed: int):
+    p = random_problem(np.random.default_rng(seed))
+    rates = best_rates(p)
+
+    assert best_ways(p, np.array(list(rates))).rate == pytest.approx(list(rates.values()))
 
 
 def test_a_pipeline_that_no_point_has_stages_for_is_never_run():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from solvers.placement import stages
 from solvers.placement.blocks import minimal
-from solvers.placement.patterns import verdict
+from solvers.placement.patterns import extended, verdict
 from solvers.placement.routing import decomposed, flow, seated, shares
 from solvers.placement.shares import SINK, SOURCE
 from solvers.placement.stages import layouts, planned
@@ -69,6 +69,27 @@ def _carried(net: Network, held: tuple[int, ...]) -> float:
             on[s:e] += net.capacity[kind][e - s - 1] if e > s else 0.0
         best = max(best, float(on.min()))
     return best
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000))
+def test_an_item_more_leaves_the_states_that_none_beats_in_both(seed: int):
+    r = np.random.default_rng(seed)
+    reach, paid, capacity, cost = (r.integers(0, 7, n).astype(float) for n in (4, 4, 3, 3))
+    flow, limit, rate = 8.0, float(r.integers(4, 12)), 0.5
+    ways = [(a, i, min(reach[a] + capacity[i], flow), paid[a] + cost[i]) for a in range(4) for i in range(3)]
+    best = {
+        (to, pay) for *_, to, pay in ways if not any(t >= to and p <= pay for t, p in _others(ways, to, pay))
+    }
+
+    to, pay, before, item = extended(reach, paid, capacity, cost, flow, limit, rate)
+
+    assert sorted(zip(to, pay, strict=True)) == sorted(s for s in best if s[1] + (flow - s[0]) * rate < limit)
+    assert {(a, i, t, p) for a, i, t, p in zip(before, item, to, pay, strict=True)} <= set(ways)
+
+
+def _others(ways: list[tuple[int, int, float, float]], to: float, pay: float) -> set[tuple[float, float]]:
+    return {way[2:] for way in ways} - {(to, pay)}
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -164,6 +185,15 @@ def test_a_plan_of_stages_holds_every_layer_and_as_many_requests_as_were_asked_f
         assert {two.network.regions[i] for i in plan.intervals} == set(layout.share)
 
 
+def test_as_many_requests_as_all_memory_holds_take_every_node_of_each_kind():
+    """By hand: the large node holds 40 for two layers, each small one 40 for one."""
+    plan = planned(SERVICE, next(layouts(SERVICE)), 40.0, 1)
+
+    assert plan is not None
+    assert plan.in_flight == pytest.approx(40.0)
+    assert sorted(end - first for first, end in plan.intervals.values()) == [1, 1, 2]
+
+
 def test_no_stage_is_stated_after_the_time(monkeypatch: pytest.MonkeyPatch):
     """The first look at the clock is on time, the later ones are not."""
     clock = count()
@@ -173,6 +203,18 @@ def test_no_stage_is_stated_after_the_time(monkeypatch: pytest.MonkeyPatch):
 
     for until in (-1.0, 0.5):
         assert planned(SERVICE, layout, 1.0, 1, until) is None
+
+
+def test_stages_that_are_stated_in_part_make_no_plan(monkeypatch: pytest.MonkeyPatch):
+    """The time ends after each look at the clock once: there is no plan, or the whole of it."""
+    clock, layout = count(), next(layouts(SERVICE))
+    whole = planned(SERVICE, layout, 20.0, 1)
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: float(next(clock)))
+    found = [planned(SERVICE, layout, 20.0, 1, next(clock) + looks) for looks in range(40)]
+
+    assert found[0] is None
+    assert found[-1] == whole
+    assert all(plan in (None, whole) for plan in found)
 
 
 def test_a_part_of_a_network_keeps_the_links_of_its_nodes():

@@ -108,7 +108,10 @@ def test_nodes_are_split_where_replicas_of_their_own_serve_better():
     )
 
     fastest = placement_served.front(four)[-1]
+    whole = placement_served._replica(four, math.inf)[-1]
 
+    assert sorted(placement_served._Split(four, math.inf).best()) == [[0, 1], [2, 3]]
+    assert fastest.tokens_per_s > whole.tokens_per_s
     assert set(fastest.intervals) == {0, 1, 2, 3}
     crossing = [e for e in fastest.shares if min(e) >= 0 and kinds[e[0]] != kinds[e[1]]]
     assert not crossing
@@ -159,6 +162,19 @@ def test_shares_over_links_that_differ_load_the_slower_less():
 
     assert shares[0, 2] == pytest.approx(0.375)
     assert shares[0, 3] == pytest.approx(0.125)
+
+
+def test_the_bound_of_one_node_is_its_memory_over_the_seconds_of_its_layers():
+    """By hand: 80 layers of requests, 4 of each; each holds one for 10.3 ms a token, and 2 ms of hops."""
+    assert placement_served_bound.bound(SERVICE.of([0]), 1e-6) == pytest.approx(80 / 4 / (4 * 0.0103 + 0.002))
+
+
+def test_a_batch_of_one_takes_as_long_as_the_next_that_was_timed():
+    timed = replace(SERVICE, decode={"big": [(1.0, 9.0), (2.0, 0.01), (8.0, 0.04)]})
+
+    assert [timed.decode_s("big", batch) for batch in (1, 2, 5, 9)] == pytest.approx(
+        [0.01, 0.01, 0.025, 0.04]
+    )
 
 
 @st.composite

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from solvers import tiers
 from solvers.linear import Limits
+from solvers.tiers import rounding
 from solvers.tiers.point import seconds
 from solvers.tiers.rounding import rounded
 from tests.solvers.tier_cases import SMALL, problems
@@ -52,6 +53,14 @@ def test_agrees_with_every_split(p):
 
     assert (r.tokens_per_s or 0.0) == pytest.approx(best, rel=1e-6)
     assert r.bound is None or r.bound >= best * (1 - 1e-6)
+
+
+def test_of_one_program_there_are_pieces_and_a_bound_for_all_others(monkeypatch):
+    monkeypatch.setattr(rounding, "TRIED", 1)
+    r = rounded(SMALL, Limits())
+
+    assert r.point is not None
+    assert r.bound >= 2 / 3
 
 
 def test_beyond_the_end_no_point_is_tried_whatever_work_is_allowed():
