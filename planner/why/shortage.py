@@ -242,7 +242,12 @@ def budget_hints(look: Look, rate: float) -> list[str]:
         if least is None:
             return []
         every[name] = max(enough(name, least), asked[name])
-    return [budget_words(every)] if look.carries(_paying(look.question, every)) else []
+    raised = (  # the last one, then all
+        {**every, **{n: enough(n, step * every[n]) for n in names}}
+        for names in ([name], every)
+        for step in STEPS_UP
+    )
+    return [budget_words(one) for one in raised if look.carries(_paying(look.question, one))][:1]
 
 
 def _spending(question: Question, rate: float, budget: Mapping[str, float], name: str) -> Question:

@@ -1,5 +1,7 @@
 """Replicas of unlike stages: equal stages give what the cost model says of them, and every stage its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
