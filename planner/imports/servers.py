@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -167,7 +168,7 @@ def _trtllm(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Ser
 
 def _llama_cpp(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Server:
     context, split = line.number("--ctx-size"), line.get("--tensor-split")
-    ratios = [float(x) for x in split.split(",")] if split else []
+    ratios = _ratios(split) if split else []
     listed = [x for x in (line.get("--device") or "").split(",") if x and x != "none"]
     placed = _placed(env, 1, 1, None, None)
     gpus = len(listed) or len(ratios) or len(placed.get("gpu_ids") or []) or 1
@@ -190,6 +191,21 @@ def _llama_cpp(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> 
         **placed,
     }
     return _made("llama.cpp", line, facts, "mixed", env, gpus, False)
+
+
+def _ratios(split: str) -> list[float]:
+    """The parts of llama.cpp's devices, by commas or slashes. Raises InputError.
+
+    >>> _ratios("3,1"), _ratios("1/2")
+    ([3.0, 1.0], [1.0, 2.0])
+    """
+    try:
+        found = [float(x) for x in re.split("[,/]", split)]
+    except ValueError:
+        found = []
+    if not found or not all(0 <= x < math.inf for x in found):
+        raise InputError(f"`{split[:40]}` is no list of ratios", "--tensor-split", "numbers, as in 3,1")
+    return found
 
 
 def _made(
