@@ -25,7 +25,11 @@ def main() -> None:
     folder = Path(sys.argv[1])
     for engine, name in (("vllm", "vllm"), ("sglang", "sglang"), ("llama.cpp", "llamacpp")):
         found = json.loads((folder / f"{name}_flags.json").read_text())["versions"]
-        write(engine, merged((_version(x), x["flags"]) for x in found))
+        rows = merged((_version(x), x["flags"]) for x in found)
+        for row in rows if engine == "llama.cpp" else ():
+            if (instead := GONE.get(row["flag"])) is not None:
+                row |= {"instead": instead, "versions": [v for v in row["versions"] if v != "0c1e5709"]}
+        write(engine, rows)
     serve = json.loads((folder / "schemas" / "tensorrt_llm_serve.json").read_text())["cli"]["options"]
     flags = [
         {
@@ -43,6 +47,15 @@ def main() -> None:
     workers = json.loads((folder / "dynamo_worker_flags.json").read_text())["workers"]
     for engine, own in workers.items():
         write(f"dynamo-{engine}", merged([("1.6.1", own)]))
+
+
+GONE = {
+    "--draft-max": "--spec-draft-n-max",
+    "--draft-n-min": "--spec-draft-n-min",
+    "--no-mmap": "--load-mode none",
+}
+"""Flags that llama.cpp 0c1e5709 lacks, or has only to say what took their place ("the argument has been
+removed"), and that."""
 
 
 def _version(table: Row) -> str:

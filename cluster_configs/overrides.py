@@ -32,7 +32,14 @@ class Catalog:
         self._overridden: dict[str, Device] = {}
         self._used: set[str] = set()
         own = cluster.devices or {} if self._given is None else {}
-        self._own = {squash(name): own_device(name, form) for name, form in own.items()}
+        self._own = dict[str, Device]()
+        for name, form in own.items():
+            at: Loc = ("devices", name)
+            if not squash(name) or not name.isprintable():
+                raise document.error(f"`{name[:60]}` is no name of a device", at, of_key=True)
+            if (known := self._own.get(squash(name))) is not None:
+                raise document.error(f"`{name}` and `{known.name}` are the same name", at, "rename one", True)
+            self._own[squash(name)] = own_device(name, form)
         self._taken_over = {name: said for name, form in own.items() if (said := taken_over(name, form))}
         if self._given is None:
             for name in cluster.device_overrides:
@@ -65,7 +72,8 @@ class Catalog:
         if own := self._own.get(squash(name)):
             return own
         try:
-            return find(name)
+            found = find(name)
+            return self._own.get(squash(found.name), found)
         except InputError as error:
             raise InputError(error.message, self._document.where(at, of_key), error.hint) from None
 

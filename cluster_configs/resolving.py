@@ -113,10 +113,7 @@ class _Filler:
         for i, node in enumerate(cluster.nodes):
             if node.name is None:
                 continue
-            if not node.name.strip():
-                raise self.document.error(
-                    "`name` is blank", ("nodes", i, "name"), "leave it out for a default"
-                )
+            self._check_name(node.name, "name", i)
             if node.name in taken:
                 first = self.document.where(("nodes", taken[node.name], "name"))
                 hint = f"it stands at {first} already: identical nodes are written once, with `count:`"
@@ -126,6 +123,14 @@ class _Filler:
             node.name or _free_name(device.name, taken)
             for node, device in zip(self.whole.cluster.nodes, devices, strict=True)
         ]
+
+    def _check_name(self, name: str, field: str, i: int) -> None:
+        """Names stand in commands, comments and names of files that are written; behind a slash stand the
+        parts of a node with unlike GPUs."""
+        why = "is blank" if not name.strip() else ""
+        why = why or "has a character that cannot be printed" * (not name.isprintable())
+        if why := why or "has a slash" * ("/" in name and field == "name"):
+            raise self.document.error(f"`{field}` {why}", ("nodes", i, field), "leave it out for a default")
 
     def _check_total(self, cluster: Cluster) -> None:
         total = 0
@@ -157,8 +162,7 @@ class _Filler:
         missing = {k: v for k, v in defaults.items() if getattr(node, k) is None and v is not None}
         self.defaulted |= {f"cluster.nodes.{key}": None for key in missing}
         form = node.model_copy(update={"name": name, "device": device.name, **missing})
-        if not (form.zone or ZONE).strip():
-            raise self.document.error("`zone` is blank", ("nodes", i, "zone"), "leave it out for a default")
+        self._check_name(form.zone or ZONE, "zone", i)
         self._check_links_of(form, gpus, ("nodes", i))
         check_memory(form, device, self.document, ("nodes", i))
         self.warnings += doubts(form)

@@ -14,6 +14,13 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from planner.errors import Misplaced
+
+Size = Annotated[int, Field(ge=1, le=2**31)]
+Amount = Annotated[int, Field(ge=0, le=10**40)]
+MOST_LAYERS = 1000
+"""Of one model: a wrong figure cannot exhaust memory."""
+
 Precision = Literal["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo", "int8"]
 
 WEIGHT_BYTES: dict[str, float] = {
@@ -57,9 +64,9 @@ class Indexer(Strict):
     `shared`: takes the choice of an earlier layer, so it has neither weights nor cache of its own (GLM-5.2).
     """
 
-    heads: int = Field(ge=1)
-    head_dim: int = Field(ge=1)
-    top_k: int = Field(ge=1)
+    heads: Size
+    head_dim: Size
+    top_k: Size
     shared: bool = False
 
 
@@ -78,35 +85,42 @@ class Attention(Part):
     """
 
     kind: Literal["attention"] = "attention"
-    heads: int = Field(ge=1)
-    kv_heads: int = Field(ge=1)
-    head_dim: int = Field(ge=1)
-    v_head_dim: int | None = None  # default head_dim
-    window: int | None = Field(default=None, ge=1)
+    heads: Size
+    kv_heads: Size
+    head_dim: Size
+    v_head_dim: Size | None = None  # default head_dim
+    window: Size | None = None
     output_gate: bool = False  # a gate as wide as Q's output (Qwen3.5)
     joint_norm: bool = False  # Q and K are normalised over all heads at once (MiniMax-M2)
     k_is_v: bool = False  # K and V share one projection, but are cached apart (Gemma 4)
     shared_kv: bool = False  # one cached vector is both K and V (DeepSeek-V4)
-    compress: int | None = Field(default=None, ge=1)
-    q_lora_rank: int | None = Field(default=None, ge=1)
-    o_lora_rank: int | None = Field(default=None, ge=1)
-    o_groups: int = Field(default=1, ge=1)
+    compress: Size | None = None
+    q_lora_rank: Size | None = None
+    o_lora_rank: Size | None = None
+    o_groups: Size = 1
     indexer: Indexer | None = None
+
+    @model_validator(mode="after")
+    def _heads_share_evenly(self) -> Attention:
+        if self.heads % self.kv_heads:
+            text = f"{self.heads} attention heads do not divide into {self.kv_heads} KV heads"
+            raise Misplaced(text, "kv_heads")
+        return self
 
 
 class Mla(Part):
     """Multi-head latent attention: one latent of kv_lora_rank + qk_rope a token, whole on every tp rank."""
 
     kind: Literal["mla"] = "mla"
-    heads: int = Field(ge=1)
-    q_lora_rank: int | None = None
-    kv_lora_rank: int = Field(ge=1)
-    qk_nope: int = Field(ge=0)
-    qk_rope: int = Field(ge=0)
-    v_head_dim: int = Field(ge=1)
+    heads: Size
+    q_lora_rank: Size | None = None
+    kv_lora_rank: Size
+    qk_nope: Amount
+    qk_rope: Amount
+    v_head_dim: Size
     output_gate: bool = False  # a gate as wide as the heads' output (Kimi-K3)
     indexer: Indexer | None = None
-    window: int | None = Field(default=None, ge=1)
+    window: Size | None = None
 
 
 class LinearAttention(Part):
@@ -116,24 +130,24 @@ class LinearAttention(Part):
     """
 
     kind: Literal["linear"] = "linear"
-    key_heads: int = Field(ge=1)
-    value_heads: int = Field(ge=1)
-    key_dim: int = Field(ge=1)
-    value_dim: int = Field(ge=1)
-    conv: int = Field(default=4, ge=1)
-    decay_rank: int | None = Field(default=None, ge=1)
-    gate_rank: int | None = Field(default=None, ge=1)  # None: the output gate has full rank
+    key_heads: Size
+    value_heads: Size
+    key_dim: Size
+    value_dim: Size
+    conv: Size = 4
+    decay_rank: Size | None = None
+    gate_rank: Size | None = None  # None: the output gate has full rank
 
 
 class Mamba2(Part):
     """State-space mixer: heads x head_dim x state recurrent values a sequence, no KV cache."""
 
     kind: Literal["mamba2"] = "mamba2"
-    heads: int = Field(ge=1)
-    head_dim: int = Field(ge=1)
-    groups: int = Field(ge=1)
-    state: int = Field(ge=1)
-    conv: int = Field(default=4, ge=1)
+    heads: Size
+    head_dim: Size
+    groups: Size
+    state: Size
+    conv: Size = 4
 
 
 Mixer = Annotated[Attention | Mla | LinearAttention | Mamba2, Field(discriminator="kind")]
@@ -143,7 +157,7 @@ class DenseFfn(Part):
     """A plain feed-forward block."""
 
     kind: Literal["dense"] = "dense"
-    inner: int = Field(ge=1)
+    inner: Size
     matrices: Literal[2, 3] = 3  # 3: gated (SwiGLU), 2: plain
 
 
@@ -151,15 +165,19 @@ class MoeFfn(Part):
     """Routed experts, of which a token takes `top_k`, and shared ones, as one, that every token takes."""
 
     kind: Literal["moe"] = "moe"
-    experts: int = Field(ge=1)
-    top_k: int = Field(ge=1)
-    inner: int = Field(ge=1)  # width of one routed expert
+    experts: Size
+    top_k: Size
+    inner: Size  # width of one routed expert
     matrices: Literal[2, 3] = 3
-    shared_inner: int = Field(default=0, ge=0)  # summed width of the shared experts
-    latent: int | None = Field(
-        default=None, ge=1
-    )  # hidden size inside routed experts where it is not the model's
+    shared_inner: Amount = 0  # summed width of the shared experts
+    latent: Size | None = None  # hidden size inside routed experts where it is not the model's
     float_router: bool = False  # engines hold its router in 32 bits (MiniMax-M2)
+
+    @model_validator(mode="after")
+    def _a_token_takes_some(self) -> MoeFfn:
+        if self.top_k > self.experts:
+            raise Misplaced(f"a token takes {self.top_k} of {self.experts} experts", "top_k")
+        return self
 
 
 Ffn = Annotated[DenseFfn | MoeFfn, Field(discriminator="kind")]
@@ -168,7 +186,7 @@ Ffn = Annotated[DenseFfn | MoeFfn, Field(discriminator="kind")]
 class Run(Strict):
     """`times` repetitions of the layers `of`, each "mixer/ffn" with "-" for none: ["gdn/moe", "attn/moe"]."""
 
-    times: int = Field(ge=1)
+    times: Size
     of: list[str] = Field(min_length=1)
 
 
@@ -180,7 +198,7 @@ class Weights(Strict):
     experts: Precision = "bf16"
     embedding: Precision = "bf16"  # embedding and LM head
     lm_head: Precision | None = None  # where it differs from the embedding
-    int4_group: int = Field(default=128, ge=1)  # weights that share one 16-bit scale in int4_wo
+    int4_group: Size = 128  # weights that share one 16-bit scale in int4_wo
     kv: Literal["bf16", "fp8", "nvfp4"] = "bf16"
 
 
@@ -198,25 +216,26 @@ class ModelCard(Strict):
     hf_id: str | None = None
     also: list[str] = []  # other ids and spellings of the same shape
     source: str  # where the figures come from
-    hidden: int = Field(ge=1)
-    vocab: int = Field(ge=1)
+    hidden: Size
+    vocab: Size
     tied_embeddings: bool = False
-    max_context: int = Field(ge=1)
+    max_context: Size
     mixers: dict[str, Mixer]
     ffns: dict[str, Ffn]
     layers: list[Run]
     weights: Weights = Weights()
-    mtp_layers: int = Field(default=0, ge=0)  # extra multi-token-prediction layers
+    mtp_layers: int = Field(default=0, ge=0, le=MOST_LAYERS)  # extra multi-token-prediction layers
     mtp_layer: str | None = None  # shape of one, "mixer/ffn"; None: the last layer's
-    vision_params: int = Field(default=0, ge=0)  # vision tower with its projector, bf16
-    extra_params: int = Field(
-        default=0, ge=0
-    )  # text parameters that no matrix list covers (norms, biases, convolutions)
+    vision_params: Amount = 0  # vision tower with its projector, bf16
+    extra_params: Amount = 0  # text parameters that no matrix list covers (norms, biases, convolutions)
     estimate: bool = False  # some figure is not published
 
     @model_validator(mode="after")
     def _layers_are_named(self) -> ModelCard:
-        """Every layer names one of `mixers` and one of `ffns`, or "-"."""
+        """Every layer names one of `mixers` and one of `ffns`, or "-"; there are some, and not too many."""
+        count = sum(run.times * len(run.of) for run in self.layers)
+        if not 1 <= count <= MOST_LAYERS:
+            raise Misplaced(f"a model has 1 to {MOST_LAYERS:,} layers, these are {count:,}", "layers")
         mixers, ffns = {*self.mixers, "-"}, {*self.ffns, "-"}
         for name in [name for run in self.layers for name in run.of] + (
             [self.mtp_layer] if self.mtp_layer else []

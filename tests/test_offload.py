@@ -80,9 +80,9 @@ def test_options_say_what_the_plan_does():
     one, _, kernels, disk, _, cxl, boxes, stream = (planned(command) for command in COMMANDS)
 
     assert after(one, "--override-tensor") == rf"blk\.({'|'.join(map(str, range(25)))})\.ffn_.*_exps\.=CPU"
-    assert "--no-mmap" in argv(one)
+    assert "--load-mode" in argv(one)
     assert after(kernels, "--kt-num-gpu-experts") == after(cxl, "--kt-num-gpu-experts") == "4"
-    assert "--no-mmap" not in argv(disk)
+    assert "--load-mode" not in argv(disk)
     assert after(stream, "--offload-group-size") == "115"
     assert after(stream, "--offload-num-in-group") == "103"
     (dealt,) = interleave(cxl.tiers)

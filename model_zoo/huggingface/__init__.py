@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from planner.errors import InputError
+from planner.reading.validation import explain
 
 from ..schema import Layer, Mixer, ModelCard, Run
 from . import attention, layers, modules, quantisation, vectors
@@ -30,9 +33,12 @@ def from_config(path: str | Path) -> ModelCard:
     """
     file = _file(Path(path))
     side = _side_file(file)
-    keys = Keys(str(file), load(file))
-    side_keys = Keys(str(side), load(side), nested=False).section("quantization") if side else None
-    return card(keys, side_keys, identity(file))
+    keys = Keys(load(file))
+    side_keys = Keys(load(side), nested=False).section("quantization") if side else None
+    try:
+        return card(keys, side_keys, identity(file))
+    except ValidationError as error:  # sizes that are no model's
+        raise explain(keys.document, ModelCard, error) from None
 
 
 def card(keys: Keys, side: Keys | None, hf_id: str) -> ModelCard:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import InputError
+from planner.reading.documents import Document, decoded, read_bytes
 
 TEXT_SECTIONS = ("text_config", "llm_config", "language_config")
 MAX_FILE_BYTES = 50_000_000
@@ -16,33 +18,33 @@ MAX_INTEGER = 2**31
 REQUIRED: Final = object()
 
 
-def load(file: Path) -> dict[str, Any]:
-    """The JSON object in `file`."""
+def load(file: Path) -> Document:
+    """The JSON object in `file`. Raises InputError."""
+    name = str(file)
+    text = decoded(read_bytes(file, MAX_FILE_BYTES), name)
     try:
-        if file.stat().st_size > MAX_FILE_BYTES:
-            raise InputError(f"more than {MAX_FILE_BYTES // 1_000_000} MB is no model config", str(file))
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the model config: {error}", str(file)) from None
+        data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"not JSON: {error.msg}", f"{file}:{error.lineno}:{error.colno}") from None
+        raise InputError(f"not JSON: {error.msg}", f"{name}:{error.lineno}:{error.colno}") from None
     except (RecursionError, ValueError) as error:
-        raise InputError(f"not usable JSON: {error}", str(file)) from None
+        raise InputError(f"not usable JSON: {error}", name) from None
     if not isinstance(data, dict):
-        raise InputError(f"expected a JSON object, found {_kind(data)}", str(file))
-    return data
+        raise InputError(f"expected a JSON object, found {_kind(data)}", name)
+    return Document(data, name, text)
 
 
 class Keys:
     """A section of a config file. Look-ups try the nested text section first, then the top level."""
 
-    def __init__(self, file: str, data: dict[str, Any], path: str = "", nested: bool = True) -> None:
-        self.file, self.data, self.path = file, data, path
-        self._scopes = [(path, data)]
+    def __init__(self, document: Document, path: str = "", part: Any = None, nested: bool = True) -> None:
+        """The whole of a `document`, or the `part` of it that stands at `path`."""
+        self.document, self.path = document, path
+        self.data: dict[str, Any] = document.data if part is None else part
+        self._scopes = [(path, self.data)]
         if nested:
             for section in TEXT_SECTIONS:
-                if isinstance(data.get(section), dict):
-                    self._scopes.insert(0, (section, data[section]))
+                if isinstance(self.data.get(section), dict):
+                    self._scopes.insert(0, (section, self.data[section]))
 
     def find(self, *names: str) -> tuple[str, Any] | None:
         """(path, value) of the first of `names` that is there and not null."""
@@ -120,16 +122,18 @@ class Keys:
             return None
         if not isinstance(found[1], dict):
             raise self.error(found[0], "an object", found[1])
-        return Keys(self.file, found[1], found[0], nested=False)
+        return Keys(self.document, found[0], found[1], nested=False)
 
     def sections(self, name: str, length: int) -> Iterator[Keys]:
         """The objects of a list with one entry a layer."""
         for at, entry in enumerate(self.items(name, dict, length)):
-            yield Keys(self.file, entry, f"{name}[{at}]", nested=False)
+            yield Keys(self.document, f"{name}[{at}]", entry, nested=False)
 
     def where(self, path: str) -> str:
-        """`file, key.path`, as errors name it."""
-        return f"{self.file}, {path}" if path else self.file
+        """`file:line:column, key.path`, as errors name it."""
+        steps = re.findall(r"\[(\d+)\]|([^.\[\]]+)", path)
+        position = self.document.position(tuple(int(at) if at else key for at, key in steps))
+        return f"{position}, {path}" if path else position
 
     def error(self, path: str, expected: str, found: object) -> InputError:
         """What was expected at `path` and what stands there."""

@@ -45,9 +45,9 @@ LLAMA_CPP: Final = Engine(
     offloads=Offloads("pp", layers=True, popular=False),
     # docs/speculative.md, common/speculative.cpp (draft-mtp and draft-eagle3 since 2026)
     drafts={
-        "mtp": "--spec-type draft-mtp --draft-max {k}",
-        "eagle": "--spec-type draft-eagle3 --model-draft HEAD --draft-max {k}",
-        "ngram": "--spec-type ngram-simple --draft-max {k}",
-        "draft": "--model-draft {name} --draft-max {k}",
+        "mtp": "--spec-type draft-mtp --spec-draft-n-max {k}",
+        "eagle": "--spec-type draft-eagle3 --model-draft HEAD --spec-draft-n-max {k}",
+        "ngram": "--spec-type ngram-simple --spec-ngram-simple-size-m {k}",
+        "draft": "--spec-type draft-simple --model-draft {name} --spec-draft-n-max {k}",
     },
 )

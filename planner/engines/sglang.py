@@ -98,6 +98,6 @@ SGLANG: Final = Engine(
         "--speculative-num-steps {k} --speculative-eagle-topk 1",
         "ngram": "--speculative-algorithm NGRAM --speculative-num-draft-tokens {k}",
         "draft": "--speculative-algorithm STANDALONE --speculative-draft-model-path {name} "
-        "--speculative-num-steps {k}",
+        "--speculative-num-steps {k} --speculative-eagle-topk 1",
     },
 )

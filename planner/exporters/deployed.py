@@ -27,6 +27,15 @@ NEEDED = ("HEAD_ADDR", "RPC_HOSTS", "HOST_ADDR", "DRAFT_HEAD", "MODEL_GGUF", "KT
 
 GPU_KEYS = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/i915"}
 
+JOINING: Final = (
+    "--nnodes",
+    "--node-rank",
+    "--master-addr",
+    "--data-parallel-address",
+    "--data-parallel-rpc-port",
+)
+"""By which vLLM's commands of one server's nodes find each other: orchestrators that place ranks set them."""
+
 OTHERS: Final = "slurm, compose and k8s start servers of any engine, and of several"
 
 Files = dict[str, str]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.errors import InputError
-from planner.exporters.deployed import OTHERS, Deployed, Files, made, without, yaml
+from planner.exporters.deployed import JOINING, OTHERS, Deployed, Files, made, without, yaml
 from planner.exporters.kubernetes import config_maps, container, volumes
 from planner.plans.schema import Replica
 
@@ -14,17 +14,9 @@ START = ("`kubectl apply -f deployment.yaml`, with the Dynamo operator installed
 WORKERS = {"vllm": "dynamo.vllm", "sglang": "dynamo.sglang", "trtllm": "dynamo.trtllm"}
 RUNTIMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrtllm"}
 IMAGES = {engine: f"nvcr.io/nvidia/ai-dynamo/{name}-runtime:1.6.1" for engine, name in RUNTIMES.items()}
-DROPPED = (
-    "--port",
-    "--kv-transfer-config",
-    "--nnodes",
-    "--node-rank",
-    "--master-addr",
-    "--dist-init-addr",
-    "--data-parallel-address",
-    "--data-parallel-rpc-port",
-)
-"""What Dynamo sets by itself."""
+DROPPED = ("--port", "--dist-init-addr", *JOINING)
+"""What Dynamo sets by itself; no connector is set since 1.0: prefill workers without one do not start
+(components/src/dynamo/vllm/args.py)."""
 
 
 def files(d: Deployed) -> Files:

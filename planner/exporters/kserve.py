@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from planner.errors import InputError
-from planner.exporters.deployed import IMAGES, Deployed, Files, made, without, yaml
+from planner.exporters.deployed import IMAGES, JOINING, Deployed, Files, made, without, yaml
 from planner.exporters.kubernetes import environment
 from planner.plans.schema import Replica
 
@@ -18,6 +18,7 @@ SIZES = (
     "--pipeline-parallel-size",
     "--data-parallel-size",
     "--data-parallel-size-local",
+    *JOINING,
 )
 
 

@@ -6,14 +6,20 @@ from __future__ import annotations
 from typing import Any
 
 from planner.errors import InputError
-from planner.exporters.deployed import IMAGES, Deployed, Files, without, yaml
+from planner.exporters.deployed import IMAGES, JOINING, Deployed, Files, without, yaml
 from planner.exporters.kubernetes import environment
 from planner.launch.server import vendor_of
 from planner.plans.schema import Replica
 
 START = ("`helm install` the ModelService chart 0.4.12 with each values file.",)
-SIZES = ("--port", "--tensor-parallel-size", "--data-parallel-size", "--data-parallel-size-local")
-"""Said by the chart's own fields."""
+SIZES = (
+    "--port",
+    "--tensor-parallel-size",
+    "--data-parallel-size",
+    "--data-parallel-size-local",
+    *JOINING,
+)
+"""Said by the chart's own fields, or set by it."""
 
 
 def files(d: Deployed) -> Files:
@@ -59,7 +65,11 @@ def _role(d: Deployed, r: Replica) -> dict[str, Any]:
     launch = r.launch
     assert launch is not None
     nodes = d.nodes(r)
-    local = r.attn_dp // nodes if r.attn_dp % nodes == 0 else r.attn_dp
+    if r.attn_dp % nodes:
+        raise InputError(
+            f"{r.id} has a rank on several nodes: the chart has pods of whole ranks", "--to", "k8s or dynamo"
+        )
+    local = r.attn_dp // nodes
     env = environment(launch)
     return {
         "create": True,

@@ -177,9 +177,15 @@ def versions(engine: str) -> list[str]:
 
 
 def _key(version: str | None) -> tuple[int, ...]:
-    """A version to compare by: its leading numbers."""
+    """A version to compare by: its leading numbers, without zeros at their end.
+
+    >>> _key("v0.23") == _key("0.23.0"), _key("0.5.13") < _key("0.5.23")
+    (True, True)
+    """
     parts = []
     for part in (version or "").lstrip("v").split("."):
         digits = "".join(c for c in part if c.isdigit()) if part[:1].isdigit() else ""
         parts.append(int(digits[:6]) if digits else 0)
+    while parts and not parts[-1]:
+        parts.pop()
     return tuple(parts)

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from planner.errors import InputError
 from planner.imports.commands import of_container
 from planner.imports.deployment import Deployment, Group, Role, Server
 from planner.imports.servers import server
 
 Doc = Mapping[str, Any]
 Files = Mapping[str, str]
+Reader = Callable[[Doc, Files], Iterator[Group]]
 ALONE = "tensorrt-llm"
 GPU_KEYS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "gpu.intel.com/i915", "gpu")
 
@@ -28,16 +30,28 @@ def read(documents: Sequence[Any], name: str = "", files: Mapping[str, str] | No
     ConfigMaps hold."""
     known, beside = [x for x in documents if isinstance(x, dict)], dict(files or {})
     for document in known:
-        if document.get("kind") == "ConfigMap":
-            beside |= {str(k): str(v) for k, v in (document.get("data") or {}).items()}
+        if document.get("kind") == "ConfigMap" and isinstance(held := document.get("data"), dict):
+            beside |= {str(k): str(v) for k, v in held.items()}
     found: list[tuple[str, Group]] = []
     for kind, (matches, reader) in READERS.items():
         if not (found and kind == ALONE):  # a file of arguments beside manifests is one that these name
-            found += [(kind, g) for x in known if matches(x) for g in reader(x, beside)]
+            found += [(kind, g) for x in known if matches(x) for g in _groups(kind, reader, x, beside, name)]
     groups = _whole([g for _, g in found])
     warnings = tuple(w for g in groups for w in _doubts(g))
     facts = next((dict(g.facts) for g in groups if "gpus_max" in g.facts), {})
     return Deployment(found[0][0] if found else "", tuple(groups), warnings, facts)
+
+
+def _groups(kind: str, reader: Reader, doc: Doc, files: Files, name: str) -> list[Group]:
+    """The groups of one document. Raises InputError where a part of it is of another kind than its form has:
+    text for named fields, a word for a number."""
+    try:
+        return list(reader(doc, files))
+    except (AttributeError, TypeError, ValueError, LookupError) as error:
+        told = doc.get("metadata") or {}
+        own = f" `{told['name']}`" if isinstance(told, dict) and told.get("name") else ""
+        message = f"the {kind} manifest{own} has a part that is not of its form: {error}"
+        raise InputError(message, name or "the text") from None
 
 
 def _whole(groups: Sequence[Group]) -> list[Group]:
@@ -257,10 +271,10 @@ def _llm_args(doc: Doc, files: Files) -> Iterator[Group]:
 
 
 def _kind(*kinds: str) -> Callable[[Doc], bool]:
-    return lambda doc: doc.get("kind") in kinds
+    return lambda doc: str(doc.get("kind")) in kinds
 
 
-READERS: Final[dict[str, tuple[Callable[[Doc], bool], Callable[[Doc, Files], Iterator[Group]]]]] = {
+READERS: Final[dict[str, tuple[Callable[[Doc], bool], Reader]]] = {
     "dynamo": (_kind("DynamoGraphDeployment"), _dynamo),
     "kserve": (_kind("LLMInferenceService"), _kserve),
     "kubernetes": (

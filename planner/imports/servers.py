@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,20 +48,15 @@ def _vllm(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Serve
     nodes = line.number("--nnodes") or (math.ceil(dp / local) if local else math.ceil(gpus / NODE_GPUS))
     transfer = _json(line, "--kv-transfer-config")
     role = _role(transfer, line.get("--disaggregation-mode"))
-    here = (
-        tp * pp * pcp if rank is not None else tp * pp * pcp * (local or dp) // (line.number("--nnodes") or 1)
-    )
+    several = 1 if rank is not None else (local or dp)
+    here = tp * pp * pcp * several // (1 if rank is not None else line.number("--nnodes") or 1)
     hybrid = line.on("--data-parallel-hybrid-lb") or (start is not None and not headless)
     ray = line.get("--distributed-executor-backend")
     spec, caching = _json(line, "--speculative-config"), "--enable-prefix-caching"
     facts = {
         "model": line.get("--model") or next(iter(line.words), None),
-        **{
-            "tp": tp,
-            "pp": pp,
-            "dp": dp,
-            "ep": tp * pcp * dp if line.on("--enable-expert-parallel") else None,
-        },
+        **{"tp": tp, "pp": pp, "dp": dp},
+        "ep": tp * pcp * dp if line.on("--enable-expert-parallel") else None,
         "max_model_len": line.number("--max-model-len"),
         **{"gpus": gpus, "nodes": nodes, "dcp": dcp, "cp": pcp if pcp > 1 else None},
         "kv_cache_dtype": line.get("--kv-cache-dtype"),
@@ -158,20 +154,17 @@ def _trtllm(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Ser
         "prefix_cache": cache.get("enable_block_reuse"),
         **_placed(env, tp, pp, ",".join(map(str, partition)) if partition else None, None),
     }
-    server_role = str(line.get("--server_role") or "").lower()
-    role: Role = (
-        "prefill" if server_role == "context" else "decode" if server_role == "generation" else "mixed"
-    )
+    roles: dict[str, Role] = {"context": "prefill", "generation": "decode"}
+    role = roles.get(str(line.get("--server_role") or "").lower(), "mixed")
     return _made("trtllm", line, facts, role, env, tp * pp * cp, False)
 
 
 def _llama_cpp(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> Server:
     context, split = line.number("--ctx-size"), line.get("--tensor-split")
-    ratios = [float(x) for x in split.split(",")] if split else []
+    ratios = _ratios(split) if split else []
     listed = [x for x in (line.get("--device") or "").split(",") if x and x != "none"]
     placed = _placed(env, 1, 1, None, None)
     gpus = len(listed) or len(ratios) or len(placed.get("gpu_ids") or []) or 1
-    keys = line.get("--cache-type-k")
     facts = {
         "model": line.get("--hf-repo") or line.get("--model"),
         **{"tp": 1, "pp": 1, "dp": 1, "ep": None},
@@ -184,12 +177,27 @@ def _llama_cpp(line: Line, env: Mapping[str, str], files: Mapping[str, str]) -> 
         "batch": line.number("--batch-size"),
         "ubatch": line.number("--ubatch-size"),
         "split_mode": line.get("--split-mode"),
-        "kv_cache_dtype": keys,
+        "kv_cache_dtype": line.get("--cache-type-k"),
         "port": line.number("--port"),
         "rpc": line.get("--rpc"),
         **placed,
     }
     return _made("llama.cpp", line, facts, "mixed", env, gpus, False)
+
+
+def _ratios(split: str) -> list[float]:
+    """The parts of llama.cpp's devices, by commas or slashes. Raises InputError.
+
+    >>> _ratios("3,1"), _ratios("1/2")
+    ([3.0, 1.0], [1.0, 2.0])
+    """
+    try:
+        found = [float(x) for x in re.split("[,/]", split)]
+    except ValueError:
+        found = []
+    if not found or not all(0 <= x < math.inf for x in found):
+        raise InputError(f"`{split[:40]}` is no list of ratios", "--tensor-split", "numbers, as in 3,1")
+    return found
 
 
 def _made(
@@ -278,15 +286,10 @@ def _placed(
 ) -> dict[str, Any]:
     """GPUs by number, those of each stage, and layers of the stages, where they are told."""
     said = ids or next((env[name] for name in VISIBLE if env.get(name)), "")
-    gpus = (
-        [int(x) for x in said.split(",")]
-        if said and all(x.strip().isdigit() for x in said.split(","))
-        else []
-    )
+    gpus = [int(x) for x in said.split(",")] if all(x.strip().isdigit() for x in said.split(",")) else []
     stages = [gpus[i : i + tp] for i in range(0, len(gpus), tp)] if pp > 1 and len(gpus) == tp * pp else None
-    layers = (
-        [int(x) for x in partition.split(",")] if partition and partition.replace(",", "").isdigit() else None
-    )
+    known = partition and partition.replace(",", "").isdigit()
+    layers = [int(x) for x in partition.split(",")] if partition and known else None
     return {"gpu_ids": gpus or None, "stage_gpus": stages, "layer_partition": layers}
 
 

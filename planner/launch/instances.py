@@ -73,11 +73,10 @@ def instances(plan: Plan) -> list[Instance]:
             if r.engine == "llama.cpp" and len(places) > 1:  # its last node runs the server
                 last = list(places)[-1]
                 places = {last: places.pop(last), **places}
-            head = next(iter(places))
-            found.append(
-                Instance(r, number, tuple((n, tuple(g)) for n, g in places.items()), first + used[head])
-            )
-            used[head] += 1
+            before_it = max(used[node] for node in places)  # further nodes listen, too
+            gpus = tuple((n, tuple(g)) for n, g in places.items())
+            found.append(Instance(r, number, gpus, first + before_it))
+            used |= dict.fromkeys(places, before_it + 1)
     order = {r.id: i for i, r in enumerate(plan.replicas)}
     return sorted(found, key=lambda i: (order[i.replica.id], i.number))
 

@@ -45,7 +45,7 @@ def line(s: Server) -> Launch:
     if away:
         words += ["--override-tensor", rf"blk\.({'|'.join(map(str, away))})\.ffn_.*_exps\.=CPU"]
     if s.beside and not any(part.tier == "nvme" for part in s.beside):
-        words += ["--no-mmap"]
+        words += ["--load-mode", "none"]
     if s.kept_bytes:
         words += ["--cache-ram", str(math.ceil(s.kept_bytes / 2**20))]
     words += s.draft_option.split()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -49,11 +50,20 @@ class Server:
 
     @property
     def nodes(self) -> int:
-        """Nodes that one replica stands on; all kinds of GPU of a node are one."""
-        classes = {stage.node_class for stage in self.replica.stages}
-        if any("/" in name for name in classes):
-            return len({machine_of(name) for name in classes})
-        return math.ceil(self.gpus / self.node_gpus)
+        """Nodes that one replica stands on."""
+        return len(self.by_node)
+
+    @cached_property
+    def by_node(self) -> list[int]:
+        """GPUs of one replica on each node; all kinds of GPU of a node are one, each class has its own."""
+        held, found, sizes = Counter[str](), Counter[str](), node_sizes(self.plan)
+        for stage in self.replica.stages:
+            held[stage.node_class] += stage.gpus
+        for name, left in held.items():
+            size = left if "/" in name else sizes[name]
+            for i, start in enumerate(range(0, left, size)):
+                found[machine_of(name) if "/" in name else f"{name}-{i}"] += min(size, left - start)
+        return list(found.values())
 
     @property
     def generation(self) -> str:
@@ -186,6 +196,9 @@ class Server:
             return "no stock engine runs attention and FFNs on different GPUs"
         if len({s.tp for s in r.stages}) > 1:
             return "no stock engine has stages of unlike tp"
+        if r.engine != "llama.cpp" and len(set(self.by_node)) > 1:
+            on = " and ".join(map(str, self.by_node))
+            return f"it has {on} GPUs on its nodes, and engines start as many ranks on each"
         if self.plan.problem.calibration.get("profile"):
             return "a design of your own table: how it is started is not in it"
         return None

@@ -31,11 +31,17 @@ VISIBLE_PART = {
 TPU_BOUNDS = {1: "1,1,1", 2: "1,2,1", 4: "2,2,1"}
 """The grid of so many chips of a host. One process holds each chip, and without it waits for all of them."""
 
-PORTS = ("--disaggregation-bootstrap-port",)
-"""Further ports of a server, apart by as much as its own from the engine's."""
-
 APART = 64
-"""Between the side channels of two servers of a node: each data-parallel rank takes one."""
+"""Between the ports of two servers of a node at which their ranks meet, each of which may take one."""
+
+PORTS = {"--port": 1, "--disaggregation-bootstrap-port": 1, "--data-parallel-rpc-port": APART}
+"""Ports of a server, and how far those of the next on its node are from them."""
+
+MEETING = "--dist-init-addr"
+"""SGLang's, ADDRESS:PORT."""
+
+MASTER_PORT = 29501
+"""Of vLLM's ranks over several nodes where none is told (config/parallel.py)."""
 
 ROUTER_PORT = 8080
 
@@ -119,11 +125,15 @@ def port_of(words: Sequence[str]) -> int:
 
 def with_ports(words: Sequence[str], i: Instance) -> list[str]:
     """The command with ports that no other server of its node has."""
-    found = list(words)
+    found, by = list(words), shift(i)
     for k, word in enumerate(words):
-        if word == "--port" or word in PORTS:
-            found[k + 1 : k + 2] = [str(port("".join(words[k + 1 :][:1]), i.replica.id) + shift(i))]
-    return found
+        value = "".join(words[k + 1 :][:1])
+        if word in PORTS:
+            found[k + 1 : k + 2] = [str(port(value, i.replica.id) + PORTS[word] * by)]
+        elif word == MEETING:
+            address, _, told = value.rpartition(":")
+            found[k + 1] = f"{address}:{port(told, i.replica.id) + APART * by}"
+    return found + ["--master-port", str(MASTER_PORT + APART * by)] * ("--master-addr" in words and by > 0)
 
 
 def commands(plan: Plan, most: int | None = None) -> Iterator[tuple[str, str]]:

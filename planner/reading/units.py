@@ -47,7 +47,10 @@ _AMOUNTS: dict[str, tuple[dict[str, float], float]] = {
 LONGEST = 40
 """Characters of a quantity with its unit."""
 
-_QUANTITY = re.compile(r"^\s*([+-]?[\d_,]*\.?\d+(?:[eE][+-]?\d+)?)\s*([a-zA-Zµ/%$]+)\s*$")
+_NUMBER = r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?"
+"""A comma parts thousands: in 1,5 it may stand for a point, so that is no number."""
+
+_QUANTITY = re.compile(rf"\s*({_NUMBER})\s*([a-zA-Zµ/%$]+)\s*")
 
 _FOREIGN = (
     ("gbit_per_s", "gb_per_s", 0.125), ("mbit_per_s", "gb_per_s", 1.25e-4), ("gbps", "gb_per_s", 0.125),
@@ -68,6 +71,18 @@ def unit_of(field: str) -> str | None:
     return next((unit for ending, unit in _UNITS.items() if field.endswith(ending)), None)
 
 
+def plain(text: str) -> float | None:
+    """A number written with separators of thousands; None where it is none, or not finite.
+
+    >>> plain("1,250.5"), plain("1_000"), plain("1,5"), plain("1e999")
+    (1250.5, 1000.0, None, None)
+    """
+    if not re.fullmatch(_NUMBER, text.strip()):
+        return None
+    value = float(text.replace(",", "").replace("_", ""))
+    return value if isfinite(value) else None
+
+
 def amount(text: str, field: str) -> float | None:
     """A quantity with its unit in the unit of `field`; None where it is none, or of another kind.
 
@@ -75,13 +90,14 @@ def amount(text: str, field: str) -> float | None:
     (1.25, 10.0, 2000.0)
     >>> amount("80GiB", "memory_gb"), amount("4k", "isl")
     (85.89934592, 4000.0)
-    >>> amount("2s", "memory_gb"), amount("80", "memory_gb")
-    (None, None)
+    >>> amount("2s", "memory_gb"), amount("80", "memory_gb"), amount("1,5GB", "memory_gb")
+    (None, None, None)
     """
-    found = _QUANTITY.match(text) if len(text) <= LONGEST else None
-    if found is None or not isfinite(float(found[1].replace(",", "").replace("_", ""))):
+    found = _QUANTITY.fullmatch(text) if len(text) <= LONGEST else None
+    value = plain(found[1]) if found else None
+    if found is None or value is None:
         return None
-    value, unit = float(found[1].replace(",", "").replace("_", "")), found[2]
+    unit = found[2]
     if field in ("isl", "osl", "max_osl"):
         return value * _LENGTHS[unit] if unit in _LENGTHS else None
     own = next((known for ending, known in _AMOUNTS.items() if field.endswith(ending)), None)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from planner.errors import InputError, Misplaced, nearest, squash
 from planner.reading.documents import Document, Loc, dotted_path, kind_of
-from planner.reading.units import amount, converted, unit_of
+from planner.reading.units import amount, converted, plain, unit_of
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -92,8 +92,11 @@ class _Complaint:
         self.unknown_field = error["type"] == "extra_forbidden"
         cause = error.get("ctx", {}).get("error")
         inner = cause.loc if isinstance(cause, Misplaced) else ()
-        loc = _without_tags(document.data, (*at, *error["loc"], *inner))
-        self.where = document.where(loc, of_key=self.unknown_field)
+        loc = (*at, *error["loc"], *inner)
+        if loc[-1:] == ("[key]",):  # of a mapping whose keys are words of a list
+            error, loc = {**error, "type": "unknown_key"}, loc[:-1]
+        loc = _without_tags(document.data, loc)
+        self.where = document.where(loc, of_key=self.unknown_field or error["type"] == "unknown_key")
         known = fields_at(model, error["loc"][:-1])
         self.message, self.hint = reworded(error, loc, known)
 
@@ -105,6 +108,8 @@ def reworded(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
     if kind == "extra_forbidden":
         line = converted(name, value, known)
         return f"unknown field `{name}`", f"write `{line}`" if line else _nearest_field(name, known)
+    if kind == "unknown_key":
+        return f"unknown field `{name}`", _nearest_literal(value, context)
     if kind == "missing":
         return f"`{name}` is missing", f"add `{name}:`"
     if kind == "literal_error":
@@ -118,7 +123,8 @@ def reworded(error: Any, loc: Loc, known: list[str]) -> tuple[str, str | None]:
     if kind in ("too_short", "too_long"):
         bound = context.get("min_length", context.get("max_length"))
         words = "at least" if kind == "too_short" else "at most"
-        return f"`{name}` must have {words} {bound} entries, got {context['actual_length']}", None
+        noun = "entry" if bound == 1 else "entries"
+        return f"`{name}` must have {words} {bound} {noun}, got {context['actual_length']}", None
     if kind in _EXPECTED:
         return f"`{name}` must be {_EXPECTED[kind]}, got {kind_of(value)}", _value_hint(kind, loc, value)
     if kind == "value_error":
@@ -152,6 +158,8 @@ def _nearest_field(name: str, known: list[str]) -> str | None:
     best = nearest(name, known, 1)[0]
     from difflib import SequenceMatcher
 
+    if begun := [field for field in known if len(name) > 3 and field.startswith(f"{name}_")]:
+        return f"did you mean {' or '.join(f'`{field}`' for field in begun)}?"
     close = SequenceMatcher(None, squash(name), squash(best)).ratio() >= 0.6
     listed = "known here: " + ", ".join(known)
     return f"did you mean `{best}`?" if close else listed
@@ -174,11 +182,9 @@ def _value_hint(kind: str, loc: Loc, value: object) -> str | None:
         return None
     name = next((s for s in reversed(loc) if isinstance(s, str)), "")
     unit = unit_of(name) or next((u for s in reversed(loc) if (u := unit_of(str(s)))), None)
-    bare = value.strip().replace("_", "").replace(",", "")
-    try:
-        return f"write {float(bare):g} without quotes or separators" + (f", in {unit}" if unit else "")
-    except ValueError:
-        return f"a plain number in {unit}" if unit else "a plain number"
+    if (bare := plain(value)) is not None:
+        return f"write {bare:g} without quotes or separators" + (f", in {unit}" if unit else "")
+    return f"a plain number in {unit}" if unit else "a plain number"
 
 
 def _without_tags(data: Any, loc: Loc) -> Loc:

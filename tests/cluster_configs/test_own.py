@@ -55,7 +55,18 @@ def test_links_are_pcie_though_the_nearest_device_has_nvlink():
 
 
 def test_it_stands_before_a_device_of_the_catalog_that_has_its_name():
+    """Also where the node calls it by another of its names: the file's own entry never is passed over."""
     assert own(OWN.replace("RTX 2080 Ti", "T4").replace("rtx-2080-ti", "t4")).memory_gb == 11.8
+    assert own(OWN.replace("RTX 2080 Ti", "H100").replace("rtx-2080-ti", "h100-sxm")).memory_gb == 11.8
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("RTX-2080 Ti", "are the same name"), ("''", "no name"), ('"a\\nb"', "no name")]
+)
+def test_two_of_one_name_and_none_are_refused(name, says):
+    with pytest.raises(InputError, match=says) as caught:
+        cluster(OWN + OWN.splitlines(keepends=True)[-1].replace("rtx-2080-ti", name))
+    assert caught.value.where.startswith("lab.yaml:5:3, devices.")
 
 
 def test_the_form_with_defaults_reads_back_to_the_same_device():

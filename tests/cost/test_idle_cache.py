@@ -120,7 +120,7 @@ def test_a_trace_in_which_nothing_returns_has_no_reuse():
         ("reuse: [{name: ' ', gap_s: 3}]", ":1:16", "can be printed"),
         ('reuse: [{name: "a\\e[31m", gap_s: 3}]', ":1:16", "a control character, U+001B"),
         ('reuse: [{name: "a\\vb", gap_s: 3}]', ":1:16", "a control character, U+000B"),
-        ("idle: {ages_s: [1], kinds: [], hits: [[1]]}", ":1:28", "at least 1 entries"),
+        ("idle: {ages_s: [1], kinds: [], hits: [[1]]}", ":1:28", "at least 1 entry"),
         ("reuse: [{name: a, gap_s: 3, gap_cv: -1}]", ":1:37", "at least 0"),
         ("reuse: [{name: a}]", ":1:9", "either `tokens`"),
         ("reuse: [{name: a, tokens: 5, gap_s: 3}]", ":1:9", "either `tokens`"),

@@ -170,3 +170,26 @@ def test_flags_become_arguments_of_their_own_kinds():
     )
 
     assert told == {"enable_x": True, "enable_y": False, "n": 3, "s": "auto", "f": 0.92}
+
+
+@pytest.mark.parametrize("to", ["kserve", "llm-d", "dynamo"])
+def test_ranks_of_several_nodes_find_each_other_by_what_the_orchestrator_sets(to):
+    """No variable is left in what nothing fills in, and no worker is told that it is the first node."""
+    text = "".join(export(made(replica("r1", "vllm", attn_dp=16, ep=16)), to).values())
+
+    assert "HEAD_ADDR" not in text.replace("HEAD_ADDR is the address", "")
+    assert "--node-rank" not in text
+
+
+def test_a_pod_of_llm_d_holds_whole_ranks():
+    with pytest.raises(InputError, match="rank on several nodes"):
+        export(made(replica("r1", "vllm", tp=16)), "llm-d")
+
+
+def test_workers_of_a_pair_say_by_what_they_hand_their_cache_over():
+    """Dynamo has no connector of its own since 1.0, and refuses to prefill without one."""
+    workers = documents("dynamo", *PAIR)[0]["spec"]["components"][1:]
+
+    for worker in workers:
+        (own,) = worker["podTemplate"]["spec"]["containers"]
+        assert "NixlConnector" in own["args"][own["args"].index("--kv-transfer-config") + 1]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from planner.errors import InputError
 from planner.imports.manifests import env_of, gpus_of, read, words_of
+from planner.imports.read import read as text_read
 
 VLLM = ["vllm", "serve", "org/m", "--tensor-parallel-size", "4"]
 
@@ -156,3 +158,21 @@ def test_llm_arguments_by_themselves_are_a_server_and_beside_manifests_none():
 
     assert counted(args) == [("mixed", 1, 4)]
     assert len(counted(args, {"kind": "Pod", "spec": {"containers": [container()]}})) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: DynamoGraphDeployment\nspec: 3\n",
+        "kind: LLMInferenceService\nspec: {model: [a]}\n",
+        "modelArtifacts: {name: m}\ndecode: {containers: [text], parallelism: {tensor: many}}\n",
+        "llm_configs: [3]\n",
+        "services: {a: {deploy: {resources: {reservations: {devices: [text]}}}}}\n",
+        "kind: Deployment\nspec: {template: {spec: {containers: [text]}}}\n",
+        "kind: ConfigMap\ndata: 3\n",
+    ],
+)
+def test_a_part_of_another_kind_than_its_form_has_is_bad_input(text):
+    with pytest.raises(InputError) as caught:
+        text_read(text, "d.yaml")
+    assert caught.value.where == "d.yaml"

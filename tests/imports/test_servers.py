@@ -128,3 +128,9 @@ def test_a_value_that_should_be_json_is_named(text):
     with pytest.raises(InputError, match="no JSON") as caught:
         server("vllm", ["m", "--kv-transfer-config", text], {})
     assert caught.value.where == "--kv-transfer-config"
+
+
+@pytest.mark.parametrize("split", ["[", "1,x", "nan,1", "-1,2", "1e999"])
+def test_parts_of_devices_that_are_no_numbers_are_bad_input(split):
+    with pytest.raises(InputError, match="no list of ratios"):
+        server("llama.cpp", ["--model", "m.gguf", "--tensor-split", split], {})

@@ -138,7 +138,7 @@ def test_an_unknown_name_shows_presets_and_an_absent_file_is_told():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("buckets: []", "at least 1 entries"),
+        ("buckets: []", "at least 1 entry"),
         ("buckets: [{isl: 1, osl: 1}]\nisl: 5", "either `buckets` or `isl`"),
         ("isl: 5\nosl: 9\nmax_osl: 8", "`max_osl` (8) is below"),
         ("isl: 5\nslo: {ttft: 5}", "unknown field `ttft`"),

@@ -13,10 +13,12 @@ from planner import plan
 from planner.check import check
 from planner.engines import named
 from planner.imports.flags import parsed, refused
+from planner.launch import launch as launched
 from planner.launch.instances import instances
 from planner.launch.words import command, commands, quoted, router
 from planner.plans.schema import Draft
 from tests.exporters.samples import ENGINES, KEPT, made, replica
+from tests.launch.servers import server
 
 FLAGS = Path(__file__).resolve().parents[3] / "shared" / "engines"
 
@@ -44,7 +46,26 @@ def test_every_flag_is_one_of_its_engine(engine, role):
     if engine == "llama.cpp" and role != "mixed":
         return
     sizes = {"pp": 4} if engine == "llama.cpp" else {"tp": 2, "pp": 2, "attn_dp": 4, "ep": 8}
-    launch = line(replica("r1", engine, role, redundant_experts=8, **sizes))
+    assert_known(line(replica("r1", engine, role, redundant_experts=8, **sizes)), engine)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
+def test_flags_of_drafters_and_of_weights_in_host_memory_are_their_engines(engine):
+    """Each way of drafting, beside weights that lie in host memory."""
+    host = {"what": "layers" if engine == "vllm" else "experts", "layers": [(2, 4)], "share": 0.5}
+    for option in named(engine).drafts.values():
+        assert_known(launched(server(engine, tiers=[host], draft=option.format(k=3, name="m"))), engine)
+
+
+def test_sglang_drafts_a_chain_of_tokens():
+    """It compares the branches of a tree with 1, whichever model drafts: without a number it does not start
+    (speculative_hook.py, _handle_eagle_family)."""
+    for kind in ("mtp", "eagle", "draft"):
+        assert "--speculative-eagle-topk 1" in named("sglang").drafts[kind]
+
+
+def assert_known(launch, engine):
+    """Every flag of the oldest version that a line is for."""
     start = {"vllm": 2, "sglang": 3, "trtllm": 1, "llama.cpp": 1}[engine]
     for argv in (launch.argv, *launch.ranks):
         own = argv[argv.index("trtllm-serve") + 1 :] if engine == "trtllm" else argv[start:]

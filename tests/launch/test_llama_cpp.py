@@ -66,9 +66,9 @@ def test_experts_of_layers_that_are_on_the_cpu_anyway_are_not_named_again():
 def test_weights_beside_the_gpus_are_read_into_memory_unless_they_stay_on_a_disk():
     host, disk = EXPERTS, {**EXPERTS, "tier": "nvme"}
 
-    assert "--no-mmap" in line(server("llama.cpp", tiers=[host])).argv
-    assert "--no-mmap" not in line(server("llama.cpp", tiers=[disk])).argv
-    assert "--no-mmap" not in line(server("llama.cpp")).argv
+    assert after(line(server("llama.cpp", tiers=[host])).argv, "--load-mode") == "none"
+    assert "--load-mode" not in line(server("llama.cpp", tiers=[disk])).argv
+    assert "--load-mode" not in line(server("llama.cpp")).argv
 
 
 def test_idle_cache_is_told_in_mib_rounded_up():

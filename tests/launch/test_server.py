@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.api import plan
+from planner.launch import launch
 from planner.launch.instances import instances
 from planner.launch.server import BLOCK, ROOM, Server, kinds_of, machine_of, node_sizes
 from planner.plans.schema import Plan
@@ -69,6 +70,36 @@ def test_the_pool_is_weights_and_cache_of_the_fullest_stage():
 )
 def test_a_replica_stands_on_as_many_nodes_as_its_gpus_fill(sizes, nodes):
     assert server(**sizes).nodes == nodes
+
+
+def over_classes(engine, gpus: dict[str, int], **sizes) -> Server:
+    """A stage on each class of nodes, named with the GPUs of one."""
+    s = server(engine, **sizes)
+    nodes = [{"name": name, "device": "h200-sxm", "gpus_per_node": size} for name, size in gpus.items()]
+    problem = s.plan.problem.model_copy(update={"cluster": {"nodes": nodes}})
+    pairs = zip(gpus, s.replica.stages, strict=True)
+    stages = [x.model_copy(update={"node_class": name, "nodes": [f"{name}-0"]}) for name, x in pairs]
+    own = s.replica.model_copy(update={"stages": stages})
+    return Server(s.plan.model_copy(update={"problem": problem, "replicas": [own]}), own)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_stages_on_other_classes_of_nodes_are_on_other_nodes(engine):
+    """Though the first node has room for the GPUs of both: each class is of its own machines."""
+    s = over_classes(engine, {"wide": 8, "small": 4}, tp=4, pp=2)
+
+    assert s.by_node == [4, 4]
+    made = launch(s)
+    assert "--nnodes 2 " in " ".join(made.argv)
+    assert len(made.ranks) == 1
+
+
+def test_ranks_that_lie_unevenly_over_nodes_are_started_by_llama_cpp_alone():
+    """vLLM, SGLang and TensorRT-LLM start as many ranks on each."""
+    sizes = {"tp": 4, "pp": 3}
+
+    assert "8 and 4 GPUs" in (server("sglang", **sizes).why_not() or "")
+    assert server("llama.cpp", pp=12).why_not() is None
 
 
 def test_kinds_of_gpu_in_a_node_are_one_machine_with_sizes_of_their_own():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.errors import InputError
-from planner.launch.instances import Instance
+from planner.launch.instances import Instance, instances
 from planner.launch.words import assigned, port_of, quoted, with_ports
 from planner.plans.schema import Launch
 from tests.exporters.samples import made, replica
@@ -82,3 +82,36 @@ def test_assignments_stand_before_a_command_each_with_a_space_behind_it():
 
 def test_the_port_of_a_command_is_the_word_behind_its_option():
     assert port_of(["serve", "--port", "8001", "--host", "::"]) == 8001
+
+
+@pytest.mark.parametrize(
+    ("engine", "sizes", "option", "told"),
+    [
+        ("vllm", {"pp": 2}, "--master-port", [None, "29565"]),
+        ("vllm", {"attn_dp": 4}, "--data-parallel-rpc-port", ["13345", "13409"]),
+        ("sglang", {"pp": 2}, "--dist-init-addr", ["$HEAD_ADDR:5000", "$HEAD_ADDR:5064"]),
+    ],
+)
+def test_servers_over_the_same_nodes_meet_at_ports_of_their_own(engine, sizes, option, told):
+    """Each half of two nodes: their ranks would else find those of the other server."""
+    r = replica("r1", engine, tp=8 // sizes.get("attn_dp", 1) * 2, **sizes)
+    plan = made(r)
+    own = plan.replicas[0]
+    both = [
+        Instance(own, n, (("h-0", (4 * n,)), ("h-1", (4 * n,))), (8000, 30000)[engine == "sglang"] + n)
+        for n in range(2)
+    ]
+    lines = [with_ports(own.launch.ranks[0], i) for i in both]
+
+    assert [dict(zip(w, [*w[1:], None], strict=True)).get(option) for w in lines] == told
+
+
+def test_a_port_is_free_on_every_node_that_a_server_stands_on():
+    """Ranks on further nodes listen there, too: the small server beside them has another port."""
+    wide, small = replica("w", "sglang", tp=4, pp=2), replica("s", "sglang", tp=4)
+    first, second = wide.stages
+    stages = [first.model_copy(update={"nodes": ["h-0"]}), second.model_copy(update={"nodes": ["h-1"]})]
+    beside = small.stages[0].model_copy(update={"nodes": ["h-1"]})
+    plan = made(wide.model_copy(update={"stages": stages}), small.model_copy(update={"stages": [beside]}))
+
+    assert [i.port for i in instances(plan)] == [30000, 30001]

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from model_zoo import catalog
@@ -105,3 +107,35 @@ def test_weights_beside_a_config_file_are_where_it_lies(monkeypatch, tmp_path):
 
     assert catalog.asked_id("config.json", card) == str(tmp_path.resolve())
     assert catalog.asked_id("weights/config.json", card) == "weights"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "says"),
+    [
+        ("times: 32", "times: 1000000000", "layers", "a model has 1 to 1,000 layers"),
+        ("{times: 32, of: [attn/dense]}", "", "layers", "`layers[0]` must be named fields"),
+        ("kv_heads: 8", "kv_heads: 7", "mixers.attn.kv_heads", "do not divide into 7 KV heads"),
+        (
+            "kv_heads: 8",
+            "kv_heads: 8, v_head_dim: -4",
+            "mixers.attn.v_head_dim",
+            "at least 1, got -4",
+        ),
+        ("hidden: 4096", "hidden: 1000000000000", "hidden", "must be at most"),
+        (
+            "kind: dense",
+            "kind: moe, experts: 4, top_k: 5",
+            "ffns.dense.top_k",
+            "takes 5 of 4 experts",
+        ),
+    ],
+)
+def test_a_card_whose_sizes_are_no_models_is_refused_with_the_line(tmp_path, old, new, at, says):
+    text = (catalog.CARDS / "llama-3.1-8b.yaml").read_text()
+    file = tmp_path / "card.yaml"
+    file.write_text(text.replace(old, new))
+
+    with pytest.raises(InputError) as caught:
+        catalog.find(str(file))
+    assert says in caught.value.message
+    assert re.search(rf"card\.yaml:\d+:\d+, {re.escape(at)}", caught.value.where)

@@ -1,5 +1,7 @@
 """Each common way of saying how a checkpoint is quantised."""
 
+import re
+
 import pytest
 
 from model_zoo.huggingface import from_config
@@ -126,7 +128,7 @@ def test_unknown_quantisation_is_bad_input_with_its_place(tmp_path, config, wher
     with pytest.raises(InputError) as error:
         read(tmp_path, DEEPSEEK_V3, quantization_config=config)
 
-    assert str(error.value.where).endswith(f"config.json, {where}")
+    assert re.sub(r":1:\d+", "", str(error.value.where)).endswith(f"config.json, {where}")
 
 
 def test_plain_names_match_whole_parts_only():

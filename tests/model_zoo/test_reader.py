@@ -1,5 +1,7 @@
 """The traps in key names, one test each, and errors that say what was expected where."""
 
+import re
+
 import pytest
 
 from model_zoo.huggingface import from_config
@@ -217,6 +219,7 @@ def test_the_name_comes_from_the_path(tmp_path):
         ({"is_encoder_decoder": True}, "config.json, is_encoder_decoder", "encoder-decoder"),
         ({"num_experts": 4, "num_experts_per_tok": 5}, "config.json, num_experts_per_tok", "5 of 4 experts"),
         ({"vision_config": 3}, "config.json, vision_config", "an object, found 3"),
+        (COMPRESSED | {"compress_ratios": [10**30] * 99}, "config.json, compress", "must be at most"),
     ],
 )
 def test_errors_say_file_key_and_what_was_expected(tmp_path, changes, where, said):
@@ -224,7 +227,7 @@ def test_errors_say_file_key_and_what_was_expected(tmp_path, changes, where, sai
         read(tmp_path, LLAMA_8B, **changes)
 
     assert said in error.value.message
-    assert str(error.value.where).endswith(where)
+    assert re.sub(r":1:\d+", "", str(error.value.where)).endswith(where)
 
 
 @pytest.mark.parametrize(

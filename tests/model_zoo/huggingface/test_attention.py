@@ -8,10 +8,11 @@ from model_zoo.huggingface.attention import compressed, full, indexer, layer_kin
 from model_zoo.huggingface.keys import Keys
 from model_zoo.schema import Attention, Mla
 from planner.errors import InputError
+from planner.reading.documents import Document
 
 
 def keys(**told):
-    return Keys("config.json", told)
+    return Keys(Document(told, "config.json"))
 
 
 PLAIN = {"num_attention_heads": 8, "num_key_value_heads": 2}

@@ -8,13 +8,14 @@ from model_zoo.huggingface.ffn import dense, ffns, moe, moe_layers
 from model_zoo.huggingface.keys import Keys
 from model_zoo.schema import DenseFfn, MoeFfn
 from planner.errors import InputError
+from planner.reading.documents import Document
 
 EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2}
 SMALL = EXPERTS | {"intermediate_size": 64, "moe_intermediate_size": 16}
 
 
 def keys(**told):
-    return Keys("config.json", told)
+    return Keys(Document(told, "config.json"))
 
 
 def sparse(layers, **told):

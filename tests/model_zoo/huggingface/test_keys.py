@@ -6,12 +6,13 @@ import pytest
 
 from model_zoo.huggingface.keys import MAX_INTEGER, Keys, load
 from planner.errors import InputError
+from planner.reading.documents import Document
 
 CONFIG = {"a": 1, "text_config": {"a": 2, "b": None, "n": {"x": 7}}, "b": 3, "n": {"y": 8}, "list": [1, 2]}
 
 
 def keys(**more):
-    return Keys("c.json", CONFIG | more)
+    return Keys(Document(CONFIG | more, "c.json"))
 
 
 def test_the_text_section_is_looked_into_first_and_null_is_absent():
@@ -81,5 +82,15 @@ def test_a_file_that_is_no_config_says_what_it_is(tmp_path, text, says):
 
 
 def test_a_missing_file_is_bad_input(tmp_path):
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match="no such file"):
         load(tmp_path / "none.json")
+
+
+def test_what_is_wrong_is_told_with_its_line(tmp_path):
+    """A byte order mark, as Windows' editors write it, is no part of the first line."""
+    path = tmp_path / "c.json"
+    path.write_text('\ufeff{\n "text_config": {\n  "list": [1, "x"]}}')
+
+    with pytest.raises(InputError) as caught:
+        Keys(load(path)).items("list", int)
+    assert caught.value.where == f"{path}:3:15, text_config.list[1]"

@@ -7,6 +7,7 @@ import pytest
 from model_zoo.huggingface.keys import Keys
 from model_zoo.huggingface.vectors import extra_params, vision_params
 from model_zoo.schema import Attention, DenseFfn, Indexer, Layer, LinearAttention, Mamba2, Mla, MoeFfn
+from planner.reading.documents import Document
 
 HIDDEN = 64
 GQA = Attention(heads=4, kv_heads=2, head_dim=16)
@@ -20,12 +21,12 @@ V4 = Attention(heads=4, kv_heads=1, head_dim=16, shared_kv=True, q_lora_rank=24,
 def vectors(mixer=GQA, ffn=DENSE, layers=1, **told):
     """Of one layer, without its two norms and the last norm of the model."""
     parts = (mixer is not None) + (ffn is not None)
-    found = extra_params(Keys("config.json", told), [Layer(mixer, ffn)] * layers, HIDDEN)
+    found = extra_params(Keys(Document(told, "c.json")), [Layer(mixer, ffn)] * layers, HIDDEN)
     return found - HIDDEN - layers * parts * HIDDEN
 
 
 def test_a_plain_model_has_a_norm_before_each_part_and_one_at_the_end():
-    told = Keys("config.json", {"model_type": "llama"})
+    told = Keys(Document({"model_type": "llama"}, "config.json"))
 
     assert (
         extra_params(told, [Layer(GQA, DENSE), Layer(GQA, None), Layer(None, None)], 64) == (2 + 1 + 1) * 64
@@ -99,7 +100,7 @@ TOWER = {"hidden_size": 32, "depth": 3, "intermediate_size": 96, "patch_size": 4
 
 
 def tower(**told):
-    return vision_params(Keys("config.json", {"vision_config": TOWER | told}), HIDDEN)
+    return vision_params(Keys(Document({"vision_config": TOWER | told}, "c.json")), HIDDEN)
 
 
 def test_a_tower_is_its_blocks_its_patches_and_its_projector():
@@ -107,8 +108,8 @@ def test_a_tower_is_its_blocks_its_patches_and_its_projector():
     merged = 4 * 32  # 2 x 2 patches
 
     assert tower() == blocks + patches + merged * merged + merged * HIDDEN
-    assert vision_params(Keys("config.json", {}), HIDDEN) == 0
-    assert vision_params(Keys("config.json", {"vision_config": {"depth": 3}}), HIDDEN) == 0
+    assert vision_params(Keys(Document({}, "c.json")), HIDDEN) == 0
+    assert vision_params(Keys(Document({"vision_config": {"depth": 3}}, "c.json")), HIDDEN) == 0
 
 
 @pytest.mark.parametrize(
