@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
+from pydantic import ValidationError
+
 from model_zoo.schema import WEIGHT_BYTES, ModelCard, MoeFfn
 from planner.errors import InputError
 from planner.launch.server import node_sizes
 from planner.plans.schema import Plan, Replica
-
-MOST_LAYERS = 10_000
-"""No model has more: those that look so are a slip of the pen."""
 
 
 def refuse(plan: Plan) -> None:
@@ -23,10 +22,12 @@ def refuse(plan: Plan) -> None:
 
 
 def _open(plan: Plan) -> Iterator[str]:
-    card = ModelCard.model_validate(plan.problem.model)
+    try:
+        card = ModelCard.model_validate(plan.problem.model)
+    except ValidationError as error:
+        yield "its model: " + error.errors()[0]["msg"].removeprefix("Value error, ")
+        return
     layers = sum(run.times * len(run.of) for run in card.layers)
-    if layers > MOST_LAYERS:
-        yield f"a model of {layers:,} layers"
     classes, known = set(node_sizes(plan)), {r.id for r in plan.replicas}
     for r in plan.replicas:
         if unknown := {r.precision.weights, r.precision.experts} - {*WEIGHT_BYTES}:

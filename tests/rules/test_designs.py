@@ -120,7 +120,7 @@ def _with_kv_heads(kv_heads: int) -> ModelCard:
     card = model("llama-3.1-70b")
     form = card.model_dump(exclude={"stack"})
     for mixer in form["mixers"].values():
-        mixer["kv_heads"] = kv_heads
+        mixer |= {"heads": 48, "kv_heads": kv_heads}
     return ModelCard.model_validate(form)
 
 
