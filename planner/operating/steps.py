@@ -90,7 +90,7 @@ def _others_s(
         ranks, few = designs.attn_dp[at], designs.take(at)
         lengths = (sequences, asked.context, asked.prompt, prompts, budget, asked.receive_steps)
         b, context, prompt, a, most, every = (np.broadcast_to(x, n)[at] for x in lengths)
-        stages, none = model.concurrent(few), np.zeros(len(at))
+        stages, none = model.concurrent(few).astype(np.float64), np.zeros(len(at))
         tokens = (carried(prompt, a, most), carried(prompt / ranks, a * ranks, most), none)
         many = designs.take(np.tile(at, 3))
         load = Load.of(np.tile(b, 3), np.tile(context, 3), np.tile(stages, 3) * np.concatenate(tokens))
