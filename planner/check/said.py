@@ -41,6 +41,7 @@ SAID: tuple[tuple[tuple[str, ...], str], ...] = (
     (("replicas[].count",), "more than the traffic needs is no mistake where GPUs are free"),
     (("experts.*",), f"{_WITHIN}loads of experts are not part of a plan"),
     (("routing[].kv_gb_per_s",), f"{_WITHIN}not less than the cache that moves"),
+    (("routing[].prefill",), f"{_WITHIN}a group whose GPUs do that many FLOPs at peak"),
     (("replayed.*",), "of a replay that is not run again: `meshwright simulate` does"),
     (("seats[].port", "router_port"), f"{_WITHIN}any port will do that no other server has"),
     (("survives.standing[].replicas.*",), f"{_WITHIN}more replicas on a node than stand there lose no less"),
