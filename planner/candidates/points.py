@@ -25,7 +25,7 @@ from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.designs.shape import Floats, Ints, StepTimes
 from planner.operating import times
-from planner.operating.steps import batch_of, decoding_steps
+from planner.operating.steps import batch_of, decoding_steps, for_role
 from planner.queueing import work_s
 from planner.queueing.admission import DELAYED
 
@@ -71,10 +71,15 @@ def decode_steps(s: Setup, index: Ints, sequences: Floats) -> StepTimes:
     return decoding_steps(s.model, s.designs.take(index), s.mix.requests, sequences, s.token_budget)
 
 
+def _for_role(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTimes) -> StepTimes:
+    designs = s.designs.take(index)
+    return for_role(role, step, s.model, designs, s.mix.requests, sequences, s.token_budget)
+
+
 def batched(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTimes | None = None) -> Points:
     """Points of servers that decode `sequences` (m,) at once: role mixed or decode. `step`: from
     `decode_steps`, where known."""
-    step = step or decode_steps(s, index, sequences)
+    step = _for_role(s, index, sequences, role, step or decode_steps(s, index, sequences))
     rate, work = _rate_of(s, step, sequences, role)
     return _points(s, index, sequences, step, rate, work, role)
 
@@ -105,7 +110,7 @@ def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
         step, work = s.prefills.at(index)
         return _points(s, index, rate * (work @ s.mix.share), step, rate, work, "prefill")
     sequences = batch_of(s.model, s.designs.take(index), s.mix.requests, rate, s.terms(role))
-    step = decode_steps(s, index, sequences)
+    step = _for_role(s, index, sequences, role, decode_steps(s, index, sequences))
     return _points(s, index, sequences, step, rate, _rate_of(s, step, sequences, role)[1], role)
 
 

@@ -19,7 +19,8 @@ An engine that looks at new requests every g-th step takes the prompts of g step
 that, in every g-th step. Attention-dp ranks step together: a step in which any of R ranks has a prompt is
 launched with it on all. With R a prompts of p / R tokens in (1) such a step is as long as those of a prompts
 of p tokens where kernels are what takes time, but where launching does all ranks wait for each rank's: what
-it is longer by counts in every step. Ranks that wait for each other's prompts have them in the same steps.
+it is longer by counts in every step of servers that compute prompts (`for_role`). Ranks that wait for each
+other's prompts have them in the same steps.
 
 *Prefill servers*: the line through a round of lone prompts, one in each stage's micro-batch, and a full
 round of s budgets. A lone prompt then takes just what one alone does, a busy server just what full rounds
@@ -68,36 +69,37 @@ def decoding_steps(
     step = model.step_times(designs, load(asked.prompt, prompts))
     if model.fewer_alike:
         step = _steeper(step, model.step_times(designs, load(asked.prompt, 0.0)), asked.context / 2)
-    waits_s = 0.0 if model.ranks_gather else _others_s(model, designs, asked, sequences, prompts, budget)
     beyond = asked.context - asked.in_steps.context
-    own_s = step.sequence_s + step.context_s_per_token * beyond
-    return replace(step, t0_s=step.t0_s + waits_s, sequence_s=own_s)
+    return replace(step, sequence_s=step.sequence_s + step.context_s_per_token * beyond)
 
 
-def _others_s(
+def for_role(
+    role: Role,
+    step: StepTimes,
     model: CostModel,
     designs: Designs,
     asked: Requests,
     sequences: Floats,
-    prompts: Floats,
     budget: Floats | float,
-) -> Floats:
-    """Seconds (n,) that steps are longer as attention-dp ranks, each with so many `prompts` in one of its
-    steps, wait for launches of each other's."""
+) -> StepTimes:
+    """The `decoding_steps` of servers that compute prompts as well: those of attention-dp ranks are longer by
+    what these wait for launches of each other's."""
     longer_s, n = np.zeros(len(designs)), len(designs)
     at = np.flatnonzero(designs.attn_dp > 1)
-    if len(at):
+    if role == "mixed" and len(at) and not model.ranks_gather:
         ranks, few = designs.attn_dp[at], designs.take(at)
-        lengths = (sequences, asked.context, asked.prompt, prompts, budget, asked.receive_steps)
-        b, context, prompt, a, most, every = (np.broadcast_to(x, n)[at] for x in lengths)
+        fewest = np.maximum(sequences, 1 / designs.attn_dp)
+        lengths = (fewest, asked.context, asked.prompt, asked.decodes, budget, asked.receive_steps)
+        b, context, prompt, decodes, most, every = (np.broadcast_to(x, n)[at] for x in lengths)
         stages, none = model.concurrent(few).astype(np.float64), np.zeros(len(at))
+        a = every * b / np.maximum(decodes, 1.0) / stages
         tokens = (carried(prompt, a, most), carried(prompt / ranks, a * ranks, most), none)
         many = designs.take(np.tile(at, 3))
         load = Load.of(np.tile(b, 3), np.tile(context, 3), np.tile(stages, 3) * np.concatenate(tokens))
         own_s, any_s, none_s = model.step_s(many, load).reshape(3, -1)
         own_s, any_s = (-np.expm1(-x) * (s - none_s) for x, s in ((a, own_s), (a * ranks, any_s)))
         longer_s[at] = np.maximum(any_s - own_s, 0.0) / every
-    return longer_s
+    return replace(step, t0_s=step.t0_s + longer_s)
 
 
 def _steeper(one: StepTimes, other: StepTimes, keys: Floats) -> StepTimes:
@@ -142,6 +144,7 @@ def batch_of(model: CostModel, designs: Designs, asked: Requests, rate: Floats, 
     for _ in range(math.ceil(math.log(math.log(MOST / FEWEST) / NEAR) / math.log(tries - 1))):
         batch = np.geomspace(low, high, tries, axis=1)
         step = decoding_steps(model, many, tried, batch.ravel(), wide)
+        step = for_role(by.role, step, model, many, tried, batch.ravel(), wide)
         found = rate_of(step, tried, batch.ravel(), by.role).reshape(batch.shape)
         enough = found >= rate[:, None]
         above = np.where(enough.any(axis=1), np.maximum(enough.argmax(axis=1), 1), tries - 1)

@@ -24,7 +24,7 @@ from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.designs.shape import Designs, StepTimes
 from planner.operating.requests import Requests
-from planner.operating.steps import decoding_steps, prompt_steps
+from planner.operating.steps import decoding_steps, for_role, prompt_steps
 from planner.plans.schema import Replica
 
 TRIES = 4
@@ -52,7 +52,17 @@ def leveled(
     mean_s = decode_s
     for _ in range(TRIES):
         batch = np.array([max(rate_rps * steps * mean_s, 1e-3)])
-        step = _as_drafted(decoding_steps(model, designs, asked, batch, float(budget)), asked)
+        step = decoding_steps(model, designs, asked, batch, float(budget))
+        step = for_role(
+            "mixed" if replica.role == "mixed" else "decode",
+            step,
+            model,
+            designs,
+            asked,
+            batch,
+            float(budget),
+        )
+        step = _as_drafted(step, asked)
         work_s = level * _prompt_s(step, asked) if replica.role == "mixed" else 0.0
         mean_s = decode_s / max(1 - rate_rps * work_s, 0.05)
     each = step.sequence_s + step.context_s_per_token * asked.context

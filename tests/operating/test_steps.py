@@ -18,7 +18,14 @@ from planner.cost.offload import OffloadModel
 from planner.designs.precision import precisions
 from planner.designs.shape import designs_of, like
 from planner.operating.requests import Requests, Terms
-from planner.operating.steps import batch_at, batch_of, carried, decoding_steps, prompt_steps, rate_of
+from planner.operating.steps import (
+    batch_at,
+    batch_of,
+    carried,
+    decoding_steps,
+    prompt_steps,
+    rate_of,
+)
 from planner.operating.times import arriving, watts
 from planner.predict.predictions import usual_node
 from planner.queueing import work_s
@@ -63,9 +70,11 @@ SHORT = 16.0
 """Tokens of a prompt whose kernels take less than launching them."""
 
 
-def mean_s(model, designs, requests, sequences=16.0):
+def mean_s(model, designs, requests, sequences=16.0, role="mixed"):
     """A mean step by the linear form, with the prompts that come."""
-    step = decoding_steps(model, designs, requests, np.array([sequences]), BUDGET)
+    b = np.array([sequences])
+    step = decoding_steps(model, designs, requests, b, BUDGET)
+    step = for_role(role, step, model, designs, requests, b, BUDGET)
     keys = requests.context / 2
     prompts = (
         sequences / requests.decodes * SHORT * (step.prefill_s_per_token + keys * step.prefill_s_per_pair)
@@ -94,9 +103,14 @@ def test_prompts_that_are_looked_for_every_thirtieth_step_are_launched_together(
     assert gathered == pytest.approx(none + (1 - np.exp(-every)) * launching / 30, rel=1e-3)
 
 
-@pytest.mark.parametrize(("engine", "ranks"), [("vllm", 8), ("trtllm", 1)])
-def test_attention_ranks_wait_for_each_others_launches_unless_they_have_their_prompts_together(engine, ranks):
-    """By hand: any of eight ranks has one in 1 - e^(-8 x 16 / 199) of their steps."""
+@pytest.mark.parametrize(
+    ("engine", "role", "ranks"), [("vllm", "mixed", 8), ("vllm", "decode", 1), ("trtllm", "mixed", 1)]
+)
+def test_attention_ranks_wait_for_each_others_launches_unless_they_have_their_prompts_together(
+    engine, role, ranks
+):
+    """By hand: any of eight ranks has one in 1 - e^(-8 x 16 / 199) of their steps. Nothing is launched for
+    others where prompts are computed elsewhere."""
     card = find("deepseek-v3")[0]
     model = CostModel(card, usual_node("h200-sxm"), engine, precisions(card))
     eight = replace(like(1, 1, np.array([1])), attn_dp=np.array([8]), ep=np.array([8]))
@@ -104,7 +118,7 @@ def test_attention_ranks_wait_for_each_others_launches_unless_they_have_their_pr
 
     expected = none + (1 - np.exp(-ranks * 16 / 199)) * launching
     assert launching > none / 4
-    assert mean_s(model, eight, asked(SHORT)) == pytest.approx(expected, rel=0.03)
+    assert mean_s(model, eight, asked(SHORT), role=role) == pytest.approx(expected, rel=0.03)
 
 
 def test_a_lone_prompt_takes_no_less_where_its_experts_are_copied_to_the_gpu():
