@@ -41,7 +41,7 @@ SERVICE = Service(
 
 
 def test_a_batch_beyond_the_last_knot_takes_as_much_more_as_before_it():
-    """By hand: 1 ms at 512 requests, 2 ms at 1,024: 8 ms at 4,096, where constant seconds would beat physics."""
+    """By hand: 1 ms at 512 requests, 2 ms at 1,024: 8 ms at 4,096, no less."""
     rising = replace(SERVICE, decode={"big": [(1.0, 0.001), (512.0, 0.001), (1024.0, 0.002)]})
 
     assert rising.decode_s("big", 768) == pytest.approx(0.0015)
