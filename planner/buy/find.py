@@ -77,12 +77,12 @@ def affordable(offered: Market, wish: Wish) -> Plan:
         return without_limit(offered, wish)
     try:
         return within(offered, wish, wish.money.most)
-    except Infeasible as error:
+    except (Infeasible, OutOfTime) as error:
         raise _too_little(offered, wish, error) from None
 
 
-def _too_little(offered: Market, wish: Wish, error: Infeasible) -> Infeasible:
-    """What the cheapest fleet takes that would do."""
+def _too_little(offered: Market, wish: Wish, error: Infeasible | OutOfTime) -> Infeasible | OutOfTime:
+    """What the cheapest fleet takes that would do; that the budget is too small only where it is proven."""
     question = {**wish.question, "rate": wish.rate or ANY_RATE_RPS}
     assert wish.money.most is not None
     try:
@@ -93,8 +93,10 @@ def _too_little(offered: Market, wish: Wish, error: Infeasible) -> Infeasible:
     mix = " and ".join(f"{each.nodes} x {each.offer}" for each in bought)
     what = f"{wish.rate:g} requests a second of {wish.model}" if wish.rate else wish.model
     text = f"nothing that serves {what} costs {wish.money.said(wish.money.most)} or less"
-    takes = wish.money.said(taken(bought))
-    return Infeasible(text, "--budget", f"the cheapest that does takes {takes}: {mix}")
+    hint = f"the cheapest that does takes {wish.money.said(taken(bought))}: {mix}"
+    if isinstance(error, OutOfTime):
+        return OutOfTime(error.message, "--budget", hint.replace("the cheapest that", "one that"))
+    return Infeasible(text, "--budget", hint)
 
 
 def without_limit(offered: Market, wish: Wish) -> Plan:
@@ -104,7 +106,7 @@ def without_limit(offered: Market, wish: Wish) -> Plan:
     while True:
         try:
             return within(offered, wish, limit)
-        except Infeasible:
+        except (Infeasible, OutOfTime):  # a search that proves nothing may find a fleet among more nodes
             if offered.all_within(limit):
                 return _planned(offered.cluster(limit), wish)
             limit *= STEP

@@ -32,7 +32,7 @@ from planner.designs.shape import Floats, like
 from planner.problems.chain_units import KEPT, Posed, Unit
 from planner.replicas.stage_points import Bytes, memory_lines
 from planner.replicas.unlike_stages import degrees
-from solvers.placement.service import Service
+from solvers.placement.service import Service, seconds_at
 from solvers.placement.types import Network
 
 ENGINE = "vllm"
@@ -173,7 +173,7 @@ def _capacity(
 ) -> tuple[float, ...]:
     """Decode tokens/s of a unit with 1, 2, … layers where its cache is full, its prompts' time taken off."""
     batch, seconds = np.array(decode).T
-    each = [float(np.interp(b, batch, seconds)) / max(b, 1.0) + prompt_s / mix.steps for b in room]
+    each = [seconds_at(b, batch, seconds) / max(b, 1.0) + prompt_s / mix.steps for b in room]
     return tuple(1 / (k * s) for k, s in enumerate(each, start=1))
 
 

@@ -36,7 +36,7 @@ from solvers.fleet.types import FleetProblem
 from solvers.linear import Limits, gap
 
 ROUNDS = 8
-"""Rounds of splitting columns at most."""
+"""Rounds of splitting columns at most, once there is a fleet."""
 
 LINES = 12
 """Rounds of adding lines to what columns cost."""
@@ -58,7 +58,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
     until, best, bound = time.monotonic() + limits.seconds, None, None
     rounds, lines, stopped, least, of_all = 0, 0, False, dict[str, float](), dict[str, float]()
     try:
-        while rounds < ROUNDS:
+        while rounds < ROUNDS or best is None:
             began = time.monotonic()
             near = pool if best is None else nearby(question, pool, least, best.solution.objective)
             bounding = question.state(near, "bound")
@@ -98,7 +98,8 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
             edges = None if s.objective is None or kept else edges_between(question, empty)
             late = time.monotonic() + 2 * (time.monotonic() - began) > until
             sound = question.state(fewer)
-            if edges is None or late or _may_do(question, sound, bound, left(limits, until)):
+            last = edges is None or late or rounds >= ROUNDS
+            if best is None or last or _may_do(question, sound, bound, left(limits, until)):
                 own = sound_fleet(question, fewer, sound, left(limits, until), took_s)
                 best, stopped = _better(question, best, own), _stopped(own)
             late = time.monotonic() + 2 * (time.monotonic() - began) > until

@@ -12,6 +12,19 @@ from solvers.linear import Floats
 from solvers.placement.types import Network, part, without_links
 
 
+def seconds_at(batch: float, batches: Floats, seconds: Floats) -> float:
+    """Seconds of a layer between knots; beyond the last one as much more for each request as just before it.
+
+    >>> seconds_at(16, np.array([2.0, 8.0]), np.array([1.0, 4.0]))
+    8.0
+    """
+    within = float(np.interp(batch, batches, seconds))
+    if batch <= batches[-1] or len(batches) < 2:
+        return within
+    slope = (seconds[-1] - seconds[-2]) / (batches[-1] - batches[-2])
+    return within + float(batch - batches[-1]) * max(float(slope), 0.0)
+
+
 @dataclass(frozen=True)
 class Service:
     """What serving takes. `network` gives links in tokens/s.
@@ -52,7 +65,7 @@ class Service:
 
     def decode_s(self, kind: str, batch: float) -> float:
         """Seconds of a layer."""
-        return float(np.interp(batch, *self.knots[kind]))
+        return seconds_at(batch, *self.knots[kind])
 
     def of(self, nodes: Sequence[int]) -> Service:
         """These nodes only."""

@@ -66,6 +66,27 @@ def test_that_money_is_too_little_is_told_where_what_would_do_is_not_found_in_ti
         asked("0.5$/h")
 
 
+@pytest.mark.parametrize("error", [Infeasible, OutOfTime])
+def test_more_is_looked_at_where_a_search_has_proven_nothing_and_what_would_do_is_named(
+    asked, monkeypatch, error
+):
+    """The budget's own search, and the first without a limit, end without a fleet."""
+    tried, within = list[float](), module.within
+
+    def first(offered, wish, limit):
+        tried.append(limit)
+        if len(tried) <= 2:
+            raise error("nothing found")
+        return within(offered, wish, limit)
+
+    monkeypatch.setattr(module, "within", first)
+    with pytest.raises(error) as told:
+        asked("0.5$/h")
+
+    assert told.value.hint.endswith("takes $1.00/h: 1 x small")
+    assert tried[2] == 4 * tried[1]
+
+
 @pytest.mark.parametrize("where", ["break_evens", "more"])
 def test_broken_off_while_looking_further_the_purchase_stays_and_says_so(purchase, monkeypatch, where):
     found, offered, wish = purchase

@@ -130,3 +130,21 @@ def test_a_plainer_fleet_that_was_broken_off_is_not_told_as_out_of_time(asked, m
 
     with pytest.raises(KeyboardInterrupt):
         sound_fleet(question, best.pool, question.state(best.pool), EXACTLY, 0.1)
+
+
+def test_the_plan_s_own_program_is_solved_until_there_is_a_fleet_however_small_the_gap(asked, monkeypatch):
+    """Where its relaxation alone is farther from the bound than was asked for, and splitting goes on for more
+    than `ROUNDS`: a fleet that exists is found, and not lost."""
+    question, best = asked
+    tried = list[int]()
+
+    def late(*_):
+        tried.append(1)
+        return best if len(tried) > module.ROUNDS + 2 else None
+
+    monkeypatch.setattr(module, "_may_do", lambda *_: False)
+    monkeypatch.setattr(module, "realised", lambda *_: None)
+    monkeypatch.setattr(module, "sound_fleet", late)
+    found = module.find(question, best.pool, EXACTLY)
+
+    assert found.solution.replicas == best.solution.replicas

@@ -40,6 +40,15 @@ SERVICE = Service(
 """One node that holds the model, or two stages of a small node each, or mixtures."""
 
 
+def test_a_batch_beyond_the_last_knot_takes_as_much_more_as_before_it():
+    """By hand: 1 ms at 512 requests, 2 ms at 1,024: 8 ms at 4,096, no less."""
+    rising = replace(SERVICE, decode={"big": [(1.0, 0.001), (512.0, 0.001), (1024.0, 0.002)]})
+
+    assert rising.decode_s("big", 768) == pytest.approx(0.0015)
+    assert rising.decode_s("big", 4096) == pytest.approx(0.008)
+    assert SERVICE.decode_s("big", 64) == 0.01
+
+
 def test_one_node_serves_by_littles_law():
     """By hand: 20 requests, passes of 0.04 s, prompts of 0.08 s on that node."""
     plan = predict(SERVICE, {0: (0, 4)}, {(SOURCE, 0): 1.0, (0, SINK): 1.0})
@@ -173,7 +182,7 @@ def test_a_batch_of_one_takes_as_long_as_the_next_that_was_timed():
     timed = replace(SERVICE, decode={"big": [(1.0, 9.0), (2.0, 0.01), (8.0, 0.04)]})
 
     assert [timed.decode_s("big", batch) for batch in (1, 2, 5, 9)] == pytest.approx(
-        [0.01, 0.01, 0.025, 0.04]
+        [0.01, 0.01, 0.025, 0.045]
     )
 
 
