@@ -23,6 +23,7 @@ from planner.operating.steps import (
     batch_of,
     carried,
     decoding_steps,
+    for_role,
     prompt_steps,
     rate_of,
 )
