@@ -80,8 +80,17 @@ def _files(plan: str, to: str) -> dict[str, str]:
         return exported(read, to)
     found = {"README.md": several_readme(read, to)}
     for demand, each in zip(read.models, read.plans, strict=True):
-        found |= {f"{demand.model}/{name}": text for name, text in exported(each, to).items()}
+        found |= {f"{own_folder(demand.model)}/{name}": text for name, text in exported(each, to).items()}
     return found
+
+
+def own_folder(model: str) -> str:
+    """The folder of a model, inside the one that is written, whatever it is called.
+
+    >>> [own_folder(name) for name in ("llama-3.1-8b", "meta/Llama-3", "../../x", "/a/config.json", "..")]
+    ['llama-3.1-8b', 'meta/Llama-3', 'x', 'a/config.json', 'model']
+    """
+    return "/".join(part for part in model.split("/") if part not in ("", ".", "..")) or "model"
 
 
 def several_readme(read: Several, to: str) -> str:
@@ -94,7 +103,7 @@ def several_readme(read: Several, to: str) -> str:
             f"{read.total.rps:.4g} requests/s on {read.total.gpus:,} GPUs. Each model has a folder,",
             "and all servers have GPUs and ports of their own.",
             "",
-            *(f"- [{name}]({name}/README.md)" for name in names),
+            *(f"- [{name}]({own_folder(name)}/README.md)" for name in names),
             "",
         ]
     )
