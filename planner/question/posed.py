@@ -157,8 +157,8 @@ def _relaxed(asked: Asked, near: infeasible.Tightest, carries: _Carries | None) 
     )
     found = "; relaxed to the tightest that can be met"
     if carries is not None:  # requests that come more seldom may be answered sooner
-        rate = f"until {asked.workload.rate_rps:g} req/s are served"
-        until = "to what was found to be met in time" if carries.undecided else rate
+        served = "until the rate asked for is served"
+        until = "to what was found to be met in time" if carries.undecided else served
         found = f" with a request at a time; relaxed {until}"
     note = schema.PlanWarning(code="slo_relaxed", message=f"nothing meets the default SLO{found}: {words}")
     return replace(asked.loaded(slo=loose), warnings=[*asked.warnings, note])

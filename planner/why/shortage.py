@@ -222,7 +222,7 @@ def _cheaper_hints(look: Look, asked: float) -> Iterator[str]:
 
 def budget_hints(look: Look, rate: float) -> list[str]:
     """The least change of the budget that lets `rate` requests/s through: one limit raised, where that is
-    enough; else as many as it takes, each as little as the ones before it allow."""
+    enough; else as many as it takes, each as little as the ones before it allow, the last a little more."""
     asked = _asked(look.question.budget)
     single = []
     for name in asked:
@@ -242,11 +242,7 @@ def budget_hints(look: Look, rate: float) -> list[str]:
         if least is None:
             return []
         every[name] = max(enough(name, least), asked[name])
-    raised = (  # the last one, then all
-        {**every, **{n: enough(n, step * every[n]) for n in names}}
-        for names in ([name], every)
-        for step in STEPS_UP
-    )
+    raised = ({**every, name: enough(name, step * every[name])} for step in STEPS_UP)
     return [budget_words(one) for one in raised if look.carries(_paying(look.question, one))][:1]
 
 
