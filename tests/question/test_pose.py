@@ -122,7 +122,10 @@ def test_a_rate_loosens_them_further_until_it_is_carried(monkeypatch):
 
 @pytest.mark.parametrize(
     ("short", "said"),
-    [("infeasible", "until the rate asked for is served"), ("time_limit", "to what was found to be met in time")],
+    [
+        ("infeasible", "until the rate asked for is served"),
+        ("time_limit", "to what was found to be met in time"),
+    ],
 )
 def test_limits_are_said_to_be_what_a_rate_takes_where_tighter_ones_were_refuted(monkeypatch, short, said):
     World(monkeypatch, carried=1.15, short=short)
