@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,6 +44,10 @@ def export(
     from planner.errors import InputError
 
     found = _files(plan, to)
+    for name in found:
+        if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+            hint = "plan again: names in this plan are paths"
+            raise InputError(f"`{name}` would be written outside `{output}`", plan, hint)
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"`{output}` is a file", "-o", "name a folder")

@@ -140,3 +140,15 @@ def test_the_page_of_several_models_leads_to_each() -> None:
         "- [org/small](org/small/README.md)",
         "- [large](large/README.md)",
     ]
+
+
+@pytest.mark.parametrize("name", ["../r1.sh", "{}/r1.sh", "node/../../r1.sh"])
+def test_a_file_that_would_lie_outside_the_folder_is_refused(
+    exported: SimpleNamespace, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server's name in a plan that was written by hand."""
+    exported.files = {name.format(tmp_path): "x"}
+    assert run(["export", "plan.json", "--to", "vllm", "-o", str(tmp_path / "serve")]) == 2
+
+    assert "would be written outside" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
