@@ -43,11 +43,12 @@ def main() -> None:
     bench, told = bench_of(every), of_today(every)
     fit = fitted(bench)
     rows, measured, more = [every[i] for i in told], bench.measured[told], added(bench)[told]
-    servers = [traits_of(bench)[i] for i in told]
+    servers = traits_of(bench, told)
     held = {}
     for name, fold in FOLDS.items():
-        predicted = predictions(fit, [fold(row) for row in every])[told]
-        band = np.hypot(sigmas(measured - predicted, servers, [fold(row) for row in rows]), more)
+        groups = [fold(row) for row in every]
+        predicted = predictions(fit, groups)[told]
+        band = np.hypot(sigmas(measured - predicted, servers, [groups[i] for i in told]), more)
         held[f"without its {name}"] = as_held(rows, measured, predicted, band)
     amd = [i for i, row in enumerate(rows) if row["system"] in AMD]
     held["without its AMD device"] = held["without its device"].take(amd)

@@ -135,8 +135,8 @@ def main() -> None:
     bench, told = bench_of(every), of_today(every)
     fit = fitted(bench)
     rows, measured = [every[i] for i in told], bench.measured[told]
-    groups = [FOLDS[CHOSEN](r) for r in rows]
-    held = predictions(fit, [FOLDS[CHOSEN](r) for r in every])[told]
+    of_all = [FOLDS[CHOSEN](r) for r in every]
+    groups, held = [of_all[i] for i in told], predictions(fit, of_all)[told]
     errors = measured - held
     about = {
         "rows": len(every),
@@ -147,7 +147,7 @@ def main() -> None:
     for kind, column in (("ttft", TTFT), ("tpot", TPOT)):
         size = np.abs(np.expm1(-errors[:, column]))
         about[f"held_out_{kind}"] = f"median {np.median(size):.1%}, P90 {np.quantile(size, 0.9):.1%}"
-    servers, more = [traits_of(bench)[i] for i in told], added(bench)[told]
+    servers, more = traits_of(bench, told), added(bench)[told]
     scored = as_held(rows, measured, held, np.hypot(sigmas(errors, servers, groups), more))
     chosen, every_rate = flattery(scored.rate(), scored.measured_rate(), pick(scored, 0.5))
     picked = max(0.0, round(chosen - every_rate, 3))

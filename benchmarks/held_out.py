@@ -93,9 +93,9 @@ def prompt_shares(fit: Fit) -> Floats:
     return shares
 
 
-def traits_of(bench: Bench) -> list[Traits]:
-    """Each row's server."""
-    return [bench.cells[c].traits for c in bench.cell_of]
+def traits_of(bench: Bench, rows: Sequence[int]) -> list[Traits]:
+    """The server of each of these rows."""
+    return [bench.cells[c].traits for c in bench.cell_of[rows]]
 
 
 def bands(errors: Floats, servers: Sequence[Traits], groups: Keys) -> dict[str, dict[str, dict[str, float]]]:

@@ -20,7 +20,7 @@ from benchmarks import launched, recipes
 from cluster_configs import devices
 from model_zoo import catalog
 from model_zoo.schema import MoeFfn
-from planner.cost.eras import engine_of_era
+from planner.cost.eras import FAULTS, engine_of_era
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 RUNS = DATA / "silicon_train.csv.gz"
@@ -211,12 +211,11 @@ def version_by(engine: str, day: str) -> str:
     return "1.1.0rc2" if engine == "trtllm" and day < "2026-01-20" else ""
 
 
-def era_on_cdna3(x: Row) -> str:
-    """The engine's era on CDNA3 alone, blank of others and where no version is told: those runs of an older
-    release stay beside the newest ones."""
-    engine = x["engine"]
-    era = engine_of_era(engine, x["engine_version"], "cdna3") if x["device"] == "mi300x" else engine
-    return "" if era == engine else era
+def fault_of(x: Row) -> str:
+    """The era of an older release that is slower on such a device alone, blank of others and where no version
+    is told: those runs stay beside the newest ones."""
+    era = engine_of_era(x["engine"], x["engine_version"], str(devices.find(x["device"]).generation))
+    return era if era in FAULTS else ""
 
 
 def deepseek(x: Row) -> Row:
@@ -227,7 +226,7 @@ def deepseek(x: Row) -> Row:
     return {
         **{name: x[name] for name in ("isl", "osl", "concurrency", "attn_dp", "ep", "moe_tp")},
         "row_id": f"r1-{x['row']}",
-        "era": era_on_cdna3(x),
+        "era": fault_of(x),
         "backend": x["engine"],
         "backend_version": x["engine_version"] or version_by(x["engine"], x["date"]),
         "model_path": x["model"],

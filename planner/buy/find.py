@@ -93,10 +93,10 @@ def _too_little(offered: Market, wish: Wish, error: Infeasible | OutOfTime) -> I
     mix = " and ".join(f"{each.nodes} x {each.offer}" for each in bought)
     what = f"{wish.rate:g} requests a second of {wish.model}" if wish.rate else wish.model
     text = f"nothing that serves {what} costs {wish.money.said(wish.money.most)} or less"
-    hint = f"the cheapest that does takes {wish.money.said(taken(bought))}: {mix}"
+    takes = f"that does takes {wish.money.said(taken(bought))}: {mix}"
     if isinstance(error, OutOfTime):
-        return OutOfTime(error.message, "--budget", hint.replace("the cheapest that", "one that"))
-    return Infeasible(text, "--budget", hint)
+        return OutOfTime(error.message, "--budget", f"one {takes}")
+    return Infeasible(text, "--budget", f"the cheapest {takes}")
 
 
 def without_limit(offered: Market, wish: Wish) -> Plan:

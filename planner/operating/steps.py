@@ -60,15 +60,15 @@ def decoding_steps(
 
     Where a step gives a sequence several tokens, the queueing formulas see so many fewer of them at contexts
     that are as long: what those lack is a sequence's own."""
-    sequences, stages = np.maximum(sequences, 1 / designs.attn_dp), model.concurrent(designs)
-    prompts = asked.receive_steps * sequences / np.maximum(asked.decodes, 1.0) / stages
+    sequences, stages, prompts = _met(model, designs, asked, sequences)
 
-    def load(prompt: Floats, prompts: Floats | float) -> Load:
-        return Load.of(sequences, asked.context, stages * carried(prompt, prompts, budget))
+    def through(prompts: Floats | float) -> StepTimes:
+        tokens = stages * carried(asked.prompt, prompts, budget)
+        return model.step_times(designs, Load.of(sequences, asked.context, tokens))
 
-    step = model.step_times(designs, load(asked.prompt, prompts))
+    step = through(prompts)
     if model.fewer_alike:
-        step = _steeper(step, model.step_times(designs, load(asked.prompt, 0.0)), asked.context / 2)
+        step = _steeper(step, through(0.0), asked.context / 2)
     beyond = asked.context - asked.in_steps.context
     return replace(step, sequence_s=step.sequence_s + step.context_s_per_token * beyond)
 
@@ -84,22 +84,30 @@ def for_role(
 ) -> StepTimes:
     """The `decoding_steps` of servers that compute prompts as well: those of attention-dp ranks are longer by
     what these wait for launches of each other's."""
-    longer_s, n = np.zeros(len(designs)), len(designs)
     at = np.flatnonzero(designs.attn_dp > 1)
-    if role == "mixed" and len(at) and not model.ranks_gather:
-        ranks, few = designs.attn_dp[at], designs.take(at)
-        fewest = np.maximum(sequences, 1 / designs.attn_dp)
-        lengths = (fewest, asked.context, asked.prompt, asked.decodes, budget, asked.receive_steps)
-        b, context, prompt, decodes, most, every = (np.broadcast_to(x, n)[at] for x in lengths)
-        stages, none = model.concurrent(few).astype(np.float64), np.zeros(len(at))
-        a = every * b / np.maximum(decodes, 1.0) / stages
-        tokens = (carried(prompt, a, most), carried(prompt / ranks, a * ranks, most), none)
-        many = designs.take(np.tile(at, 3))
-        load = Load.of(np.tile(b, 3), np.tile(context, 3), np.tile(stages, 3) * np.concatenate(tokens))
-        own_s, any_s, none_s = model.step_s(many, load).reshape(3, -1)
-        own_s, any_s = (-np.expm1(-x) * (s - none_s) for x, s in ((a, own_s), (a * ranks, any_s)))
-        longer_s[at] = np.maximum(any_s - own_s, 0.0) / every
+    if role != "mixed" or model.ranks_gather or not len(at):
+        return step
+    lengths = (asked.context, asked.prompt, budget, asked.receive_steps)
+    every = (*_met(model, designs, asked, sequences), *lengths)
+    b, stages, a, context, prompt, most, looks = (np.broadcast_to(x, len(designs))[at] for x in every)
+    ranks, none = designs.attn_dp[at], np.zeros(len(at))
+    tokens = (carried(prompt, a, most), carried(prompt / ranks, a * ranks, most), none)
+    load = Load.of(np.tile(b, 3), np.tile(context, 3), np.tile(stages, 3) * np.concatenate(tokens))
+    own_s, any_s, none_s = model.step_s(designs.take(np.tile(at, 3)), load).reshape(3, -1)
+    own_s, any_s = (-np.expm1(-x) * (s - none_s) for x, s in ((a, own_s), (a * ranks, any_s)))
+    longer_s = np.zeros(len(designs))
+    longer_s[at] = np.maximum(any_s - own_s, 0.0) / looks
     return replace(step, t0_s=step.t0_s + longer_s)
+
+
+def _met(
+    model: CostModel, designs: Designs, asked: Requests, sequences: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Sequences (n,) in a step that is made, its micro-batches, and the prompts that come to one of them on
+    average between two looks at new requests."""
+    sequences = np.maximum(sequences, 1 / designs.attn_dp)
+    stages = model.concurrent(designs).astype(np.float64)
+    return sequences, stages, asked.receive_steps * sequences / np.maximum(asked.decodes, 1.0) / stages
 
 
 def _steeper(one: StepTimes, other: StepTimes, keys: Floats) -> StepTimes:
