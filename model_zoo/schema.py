@@ -214,6 +214,7 @@ class ModelCard(Strict):
 
     name: str
     hf_id: str | None = None
+    architecture: str | None = None  # its class in engines: `architectures` of its Hugging Face config
     also: list[str] = []  # other ids and spellings of the same shape
     source: str  # where the figures come from
     hidden: Size

@@ -22,7 +22,11 @@ ERAS: Eras = {
 
 LATE_ERAS: Eras = {
     "trtllm": [((0, 13, 0), (1, 1, 0), "trtllm-1.0"), ((1, 1, 0), (1, 2, 0), "trtllm-1.1")],
-    "sglang": [((0, 0, 0), (0, 5, 4), "sglang-0.5.3"), ((0, 5, 4), (0, 5, 10), "sglang-0.5.9")],
+    "sglang": [
+        ((0, 0, 0), (0, 5, 4), "sglang-0.5.3"),
+        ((0, 5, 4), (0, 5, 7), "sglang-0.5.6"),
+        ((0, 5, 7), (0, 5, 10), "sglang-0.5.9"),
+    ],
 }
 """Engine → first version, version after the last, key: eras of 2025. DeepSeek's decode steps on Blackwell are
 20 to 30 % shorter since TensorRT-LLM 1.2, those on Hopper 10 % (InferenceX's runs of the same configurations,
@@ -35,7 +39,7 @@ decode (InferenceX): GEMMs of another generation, kernels fused (its pull reques
 FAULTS = {key for own in CDNA3_ERAS.values() for _, _, key in own}
 """Eras that were slower on that generation alone."""
 
-ALIKE = {"sglang-0.5.9": "sglang"}
+ALIKE = {"sglang-0.5.6": "sglang", "sglang-0.5.9": "sglang"}
 """Eras that only what is known of them tells from today's engine (fused.py): fits know them as that one."""
 
 HOSTS = {"trtllm-1.0": "trtllm-1.1", "sglang-0.5.11": "sglang"}

@@ -1,10 +1,10 @@
 """Small kernels that another one takes in, or that stay of their own.
 
-*Norms after all-reduces.* SGLang joins them in one kernel for models with experts on NVIDIA's GPUs (the
-architectures that its server_args.py lists: DeepSeek's, GPT-OSS, GLM's, Qwen3's, Kimi's), for Qwen3.5's since
-0.5.10, for dense ones not; in steps of up to so many tokens as its workspace holds. On B200 the one takes
-10.4 microseconds where the two took 21.5 (sglang pull request 19889). Other engines do alike for all models,
-as far as is known: what it costs stands in their own factors.
+*Norms after all-reduces.* SGLang joins them in one kernel on NVIDIA's data-centre GPUs for the architectures
+that it lists, a list that grew with its versions (server_args.py, later arg_groups/overrides.py; its pull
+requests 14764 of December 2025, 19889 and 22664), never where there are attention-dp ranks, in steps of up
+to so many tokens as its workspace holds. On B200 the one takes 10.4 microseconds where the two took 21.5
+(19889). Other engines do alike for all models, as far as is known: what it costs stands in their own factors.
 
 *Quantisation before GEMMs.* The kernel tables time GEMMs in FP8 with a kernel before them that quantises
 their inputs. Where a tensor has one scale, vLLM's compiler lets the norm or the activation before do so by
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from model_zoo.schema import Attention, Mla, ModelCard
+from model_zoo.schema import ModelCard
 from planner.cost.eras import engine_of
 
 APART_S: Final = 11e-6
@@ -28,9 +28,34 @@ FUSING: Final = ("hopper", "blackwell_dc")
 MOST_TOKENS: Final = 2048
 """Tokens of a step up to which all-reduces are fused."""
 
-BEFORE_RECURRENT: Final = ("sglang-0.5.3", "sglang-0.5.9")
-"""Eras in which this is not yet so for models with recurrent layers."""
+_FIRST: Final = frozenset({"DeepseekV3ForCausalLM", "GptOssForCausalLM"})
+_WINTER: Final = _FIRST | {
+    "Glm4MoeForCausalLM",
+    "Glm4MoeLiteForCausalLM",
+    "KimiK25ForConditionalGeneration",
+    "Qwen3MoeForCausalLM",
+}
+_TODAY: Final = _WINTER | {
+    "DeepseekV32ForCausalLM",
+    "GlmMoeDsaForCausalLM",
+    "InternS2PreviewForConditionalGeneration",
+    "MistralLarge3ForCausalLM",
+    "NemotronHForCausalLM",
+    "Qwen3NextForCausalLM",
+    "Qwen3VLMoeForConditionalGeneration",
+    "Qwen3_5ForConditionalGeneration",
+    "Qwen3_5MoeForConditionalGeneration",
+}
+LISTED: Final = {
+    "sglang-0.5.3": _FIRST,
+    "sglang-0.5.6": _FIRST,
+    "sglang-0.5.9": _WINTER,
+    "sglang": _TODAY,
+}
+"""Era of SGLang → the architectures on its list."""
 
+ON_HOPPER: Final = ("sglang-0.5.9", "sglang")
+"""Eras in which it does so on Hopper, too."""
 
 QUANTISED: Final = frozenset({"qkv", "up", "down"})
 """GEMMs whose inputs a norm or an activation writes."""
@@ -45,17 +70,27 @@ def quantised_before(gemm: str, precision: str, engine: str) -> bool:
     return engine == "vllm" and precision == "fp8" and gemm in QUANTISED
 
 
-def norm_apart_s(card: ModelCard, generation: str, engine: str) -> float:
-    """Seconds that an all-reduce over the hidden state takes longer than a fused one; `engine` with its era.
+def norm_apart_s(card: ModelCard, generation: str, engine: str) -> tuple[float, float]:
+    """Seconds that an all-reduce over the hidden state takes longer than a fused one, alone and among
+    attention-dp ranks; `engine` with its era. A card of no architecture is as the models of its kind on
+    today's list: those with experts.
 
     >>> from model_zoo.catalog import find
-    >>> [norm_apart_s(find(m)[0], "hopper", "sglang") for m in ("deepseek-r1", "qwen3-32b")]
-    [0.0, 1.1e-05]
-    >>> norm_apart_s(find("qwen3-32b")[0], "hopper", "vllm")
-    0.0
+    >>> models = [find(name)[0] for name in ("deepseek-r1", "qwen3-235b-a22b", "minimax-m2.5", "qwen3-32b")]
+    >>> [norm_apart_s(model, "blackwell_dc", "sglang-0.5.6")[0] for model in models]
+    [0.0, 1.1e-05, 1.1e-05, 1.1e-05]
+    >>> [norm_apart_s(model, "hopper", "sglang")[0] for model in models]
+    [0.0, 0.0, 1.1e-05, 1.1e-05]
+    >>> norm_apart_s(models[0], "hopper", "sglang"), norm_apart_s(models[3], "hopper", "vllm")
+    ((0.0, 1.1e-05), (0.0, 0.0))
     """
     if engine_of(engine) != "sglang" or generation.startswith("cdna"):
-        return 0.0
-    recurrent = any(not isinstance(layer.mixer, Attention | Mla | None) for layer in card.stack)
-    fused = generation in FUSING and card.moe and not (recurrent and engine in BEFORE_RECURRENT)
-    return 0.0 if fused else APART_S
+        return 0.0, 0.0
+    there = generation == "blackwell_dc" or (generation == "hopper" and engine in ON_HOPPER)
+    return 0.0 if there and _listed(card, engine) else APART_S, APART_S
+
+
+def _listed(card: ModelCard, engine: str) -> bool:
+    if card.architecture is None:
+        return card.moe
+    return card.architecture in LISTED[engine]

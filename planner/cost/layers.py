@@ -47,7 +47,7 @@ class Layers:
         links: Links,
         used: Precisions,
         popularity: Popularity = AS_ASSUMED,
-        norm_apart_s: float = 0.0,
+        norm_apart_s: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self.popularity, self.norm_apart_s = popularity, norm_apart_s
         self.card, self.chip, self.fits, self.links, self.used = card, chip, fits, links, used
@@ -77,15 +77,17 @@ class Layers:
             t = t + np.where(designs.cp > 1, self._context_s(mixer, load, designs), 0.0)
         if getattr(mixer, "joint_norm", False):
             t = t + self.links.all_reduce_s(NORM_BYTES * rows, tp)
-        return t + self.summed_s(rows, tp)
+        return t + self.summed_s(rows, tp, designs.attn_dp)
 
-    def summed_s(self, rows: Floats, tp: Ints) -> Floats:
-        """Seconds of an all-reduce of `rows` tokens over tp, and what the norm after it takes apart."""
+    def summed_s(self, rows: Floats, tp: Ints, groups: Ints | int = 1) -> Floats:
+        """Seconds of an all-reduce of `rows` tokens over tp, and what the norm after it takes apart: where
+        there are `groups` of ranks more."""
         sent = self.links.all_reduce_s(ACTIVATION_BYTES * rows * self.card.hidden, tp)
-        if not self.norm_apart_s:
+        alone_s, grouped_s = self.norm_apart_s
+        if not grouped_s:
             return sent
         apart = (tp > 1) & (rows > 0) & (rows <= MOST_TOKENS)
-        return np.asarray(sent + np.where(apart, self.norm_apart_s, 0.0))
+        return np.asarray(sent + np.where(apart, np.where(groups > 1, grouped_s, alone_s), 0.0))
 
     def _mixer_computed_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
         """What a rank computes of the mixer."""

@@ -40,7 +40,8 @@ LLAMA = {"model": "llama-3.1-8b", "device": "h100-sxm", "concurrency": "16"}
         ("trtllm", "0.8.1.post2", "trtllm"),  # of a Dynamo image
         ("trtllm", "1.2.0rc6.post1", "trtllm"),
         ("sglang", "0.5.1.post1", "sglang-0.5.3"),
-        ("sglang", "0.5.4", "sglang-0.5.9"),
+        ("sglang", "0.5.4", "sglang-0.5.6"),
+        ("sglang", "0.5.7", "sglang-0.5.9"),
         ("sglang", "nightly-dev-20260216-d3bae71e", "sglang-0.5.9"),
         ("sglang", "nightly-dev-20260402-d7256eb6", "sglang"),
         ("sglang", "0.5.10.post1", "sglang"),

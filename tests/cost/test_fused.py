@@ -2,6 +2,7 @@
 their own, and where not."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from planner.cost import fused
 from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
+from planner.cost.eras import LATE_ERAS
 from planner.cost.fused import APART_S, MOST_TOKENS, norm_apart_s
 from planner.cost.tuning import Tuning
 from tests.cost.samples import BF16, KINDS, LINEAR, LLAMA_8B, MOE, SPARSE_MOE, card, cost, tensor_parallel
@@ -17,24 +19,58 @@ RECURRENT = card(LINEAR, MOE, 20)
 PLAIN = Calibration(base=replace(Tuning(), messages=1.0, message_wait_s=0.0))
 
 
+def of(architecture, model=SPARSE_MOE):
+    """The model as the engine knows it by that class."""
+    return model.model_copy(update={"architecture": architecture})
+
+
+DEEPSEEK = of("DeepseekV3ForCausalLM", KINDS["mla"])
+QWEN3 = of("Qwen3MoeForCausalLM")
+QWEN3_5 = of("Qwen3_5MoeForConditionalGeneration", RECURRENT)
+MINIMAX = of("MiniMaxM2ForCausalLM")
+
+
 @pytest.mark.parametrize(
     ("model", "generation", "engine", "apart"),
     [
         (LLAMA_8B, "hopper", "sglang", True),  # dense
-        (SPARSE_MOE, "hopper", "sglang", False),
-        (SPARSE_MOE, "blackwell_dc", "sglang-0.5.9", False),
+        (SPARSE_MOE, "hopper", "sglang", False),  # of no architecture, as most with experts
         (SPARSE_MOE, "ada", "sglang", True),
-        (KINDS["mla"], "blackwell_dc", "sglang", False),
-        (RECURRENT, "blackwell_dc", "sglang", False),
-        (RECURRENT, "blackwell_dc", "sglang-0.5.9", True),
-        (RECURRENT, "blackwell_dc", "sglang-0.5.3", True),
-        (LLAMA_8B, "cdna4", "sglang", False),  # AITER's own
-        (LLAMA_8B, "hopper", "vllm", False),
-        (LLAMA_8B, "hopper", "trtllm-1.0", False),
+        (DEEPSEEK, "blackwell_dc", "sglang", False),
+        (DEEPSEEK, "blackwell_dc", "sglang-0.5.3", False),
+        (DEEPSEEK, "hopper", "sglang-0.5.6", True),
+        (DEEPSEEK, "hopper", "sglang-0.5.9", False),
+        (QWEN3, "blackwell_dc", "sglang-0.5.6", True),
+        (QWEN3, "blackwell_dc", "sglang-0.5.9", False),
+        (QWEN3_5, "blackwell_dc", "sglang", False),
+        (QWEN3_5, "blackwell_dc", "sglang-0.5.9", True),
+        (MINIMAX, "blackwell_dc", "sglang", True),  # never on the list
+        (MINIMAX, "cdna4", "sglang", False),  # AITER's own
+        (MINIMAX, "hopper", "vllm", False),
+        (MINIMAX, "hopper", "trtllm-1.0", False),
     ],
 )
 def test_norms_stand_apart_where_sglang_does_not_join_them(model, generation, engine, apart):
-    assert norm_apart_s(model, generation, engine) == (APART_S if apart else 0.0)
+    alone_s, grouped_s = norm_apart_s(model, generation, engine)
+
+    assert alone_s == (APART_S if apart else 0.0)
+    assert grouped_s == (0.0 if generation == "cdna4" or not engine.startswith("sglang") else APART_S)
+
+
+def test_lists_of_architectures_only_grow():
+    """An era whose list lacks what an older one had would be slower by a slip."""
+    lists = [fused.LISTED[era] for era in ("sglang-0.5.3", "sglang-0.5.6", "sglang-0.5.9", "sglang")]
+
+    assert all(old <= new for old, new in pairwise(lists))
+    assert set(fused.LISTED) == {key for _, _, key in LATE_ERAS["sglang"]} | {"sglang"}
+
+
+def test_attention_dp_ranks_join_none():
+    """All-reduces of 64 tokens over four ranks, alone and as one of two groups."""
+    layers = cost(DEEPSEEK, "h100-sxm", "sglang", by=PLAIN).layers
+    alone, grouped = (layers.summed_s(np.array([64.0]), np.array([4]), n)[0] for n in (1, np.array([2])))
+
+    assert grouped - alone == pytest.approx(APART_S)
 
 
 def steps(monkeypatch, load, tp):
@@ -65,7 +101,7 @@ def test_a_run_of_an_older_release_is_slower_by_its_norms():
     """20 layers with recurrent mixers: all-reduces of 0.5.9 have 40 norms of their own."""
     load, design = Load.of(8, 1000), tensor_parallel(8)
     old, new = (
-        cost(RECURRENT, "b200-sxm", engine, by=PLAIN).step_s(design, load)[0]
+        cost(QWEN3_5, "b200-sxm", engine, by=PLAIN).step_s(design, load)[0]
         for engine in ("sglang-0.5.9", "sglang")
     )
 

@@ -200,6 +200,17 @@ def test_the_name_comes_from_the_path(tmp_path):
     assert from_config(write(tmp_path, LLAMA_8B)).name == tmp_path.name
 
 
+def test_the_architecture_is_that_of_the_whole_not_of_its_text_part(tmp_path):
+    """Kimi-K2.5's text part is a DeepSeek-V3, which engines know by another class."""
+    text = LLAMA_8B | {"architectures": ["LlamaForCausalLM"]}
+    whole = {"architectures": ["LlavaForConditionalGeneration"], "text_config": text}
+
+    assert from_config(write(tmp_path, text, "org--plain.json")).architecture == "LlamaForCausalLM"
+    assert from_config(write(tmp_path, whole, "org--both.json")).architecture == whole["architectures"][0]
+    bare = {key: value for key, value in LLAMA_8B.items() if key != "architectures"}
+    assert from_config(write(tmp_path, bare, "org--bare.json")).architecture is None
+
+
 @pytest.mark.parametrize(
     ("changes", "where", "said"),
     [
