@@ -54,6 +54,9 @@ TRITON = {
 """Models for which SGLang 0.5.6 to 0.5.10 takes Triton's kernels on data-centre Blackwell, where those of
 DeepSeek's architecture in FP8 get TensorRT-LLM's (server_args.py of those versions)."""
 
+NO_AITER = "SGLANG_USE_AITER=0"
+"""Leaves experts on AMD's GPUs to Triton, too."""
+
 Row = Mapping[str, str]
 Scored = tuple[Row, float, float]
 
@@ -100,8 +103,9 @@ def cookbook(least: float = BUSY) -> list[tuple[Row, dict[str, str], float]]:
         cells |= {"device": row["device"].replace("_", "-"), "tp": str(tp // ranks), "attn_dp": str(ranks)}
         cells |= {name: str(max(round(float(row[f"{name}_mean"])), 1)) for name in ("isl", "osl")}
         blackwell = devices.find(cells["device"]).generation == "blackwell_dc"
+        triton = NO_AITER in row["launch"] or (blackwell and row["model"] in TRITON)
         cells |= {
-            "expert_kernels": "triton" if blackwell and row["model"] in TRITON else "",
+            "expert_kernels": "triton" if triton else "",
             "ep": str(int(float(row["ep"] or 1))),
             "start": "steady",
             "concurrency": row["mean_concurrency"] or row["concurrency"],

@@ -8,7 +8,7 @@ linear attention and Mamba-2 (a state instead of a cache). Sequences, tokens and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -68,6 +68,14 @@ class Load:
         """The micro-batches at `index`."""
         tokens, keys = self.tokens[index], self.keys[index]
         return Load(self.sequences[index], self.context[index], tokens, keys, self.queries)
+
+    def in_turn(self) -> tuple[Load, Ints, Load]:
+        """The load without the prompts of servers that decode as well, which servers these are, and their
+        prompts alone."""
+        at = np.flatnonzero((self.tokens > 0) & (self.sequences > 0))
+        tokens, alone = self.tokens.copy(), self.take(at)
+        tokens[at] = 0.0
+        return replace(self, tokens=tokens), at, replace(alone, sequences=0.0 * alone.sequences)
 
     @cached_property
     def decoded(self) -> Floats:

@@ -4,7 +4,8 @@
 that it lists, a list that grew with its versions (server_args.py, later arg_groups/overrides.py; its pull
 requests 14764 of December 2025, 19889 and 22664), never where there are attention-dp ranks, in steps of up
 to so many tokens as its workspace holds. On B200 the one takes 10.4 microseconds where the two took 21.5
-(19889). Other engines do alike for all models, as far as is known: what it costs stands in their own factors.
+(19889). On AMD's GPUs a flag would (13747), which is off; other engines do alike for all models, as far as is
+known: in both what it costs stands in their own factors.
 
 *Quantisation before GEMMs.* The kernel tables time GEMMs in FP8 with a kernel before them that quantises
 their inputs. Where a tensor has one scale, vLLM's compiler lets the norm or the activation before do so by

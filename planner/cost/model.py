@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from model_zoo.schema import ModelCard
 from planner.cost.attention import Load
-from planner.cost.bands import PROMPTS, WIDE, Phase, band_sigma
+from planner.cost.banded import Banded
 from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
 from planner.cost.fused import norm_apart_s
-from planner.cost.launches import graph_tokens, hidden, launching_s
+from planner.cost.launches import Apart, graph_tokens, hidden, launching_s
 from planner.cost.layers import ACTIVATION_BYTES, Layers
-from planner.cost.powered import Powered, own_limit_watts
+from planner.cost.powered import own_limit_watts
 from planner.cost.told import AS_USUAL, Told
 from planner.designs.shape import Designs, Floats, Ints, Precisions, StepTimes, distinct
 from planner.designs.stages import stage_counts
@@ -40,7 +40,7 @@ SPREAD = 0.05
 """Half-width of the finite differences of `step_times`, relative to the operating point."""
 
 
-class CostModel(Powered):
+class CostModel(Banded):
     """What one model takes on one node class, engine and set of precisions."""
 
     draft_tokens = 0
@@ -80,10 +80,12 @@ class CostModel(Powered):
         popularity = self.calibration.popularity
         self.layers = Layers(card, self.chip, self.fits, self.links, precisions, popularity, apart_s)
         self.kinds = card.kinds[0]
-        self.launching_s = launching_s(card, self.tuning)
+        in_pieces = Apart.of(apart_s[0] > 0, self.engine, generation, precisions)
+        self.launching_s = launching_s(card, self.tuning, in_pieces)
         usual = graph_tokens(card, generation, engine)
         self.graph_tokens = usual if told.graph_tokens is None else told.graph_tokens
         self.graphs_alone = named(self.engine).graphs_alone
+        self.prompts_first = named(self.engine).prompts_first
         self.ranks_gather = named(self.engine).balance_steps > 0
         self.limit_watts = own_limit_watts(node_class)
 
@@ -154,38 +156,6 @@ class CostModel(Powered):
         """Timed in one scale-up domain of several nodes, where that is not the class's to say."""
         return np.zeros(len(designs), dtype=bool)
 
-    @property
-    def sigma_tpot(self) -> float:
-        """Standard deviation of the log of measured / predicted TPOT."""
-        return self._sigma("tpot", "decode")
-
-    @property
-    def sigma_ttft(self) -> float:
-        """Standard deviation of the log of measured / predicted TTFT: queueing adds to the kernels' error."""
-        return self._sigma("ttft", "prefill")
-
-    def _sigma(self, kind: str, phase: Phase) -> float:
-        """The calibration's; what borrowed kernels add comes on top, where runs on the device don't show
-        it."""
-        sigma = self.calibration.sigma(kind, self.traits)
-        if self.calibration.measured(kind, self.traits):
-            return sigma
-        runs = self.calibration.fitted_on(self.traits)
-        return band_sigma(sigma, self.card, self.fits, self.precisions, phase, runs)
-
-    def sigmas(self, designs: Designs) -> Floats:
-        """Standard deviations of the log of measured / predicted TTFT and TPOT by design, shape (2, n)."""
-        wide = (designs.groups > 1) | (designs.gpus > self.node_class.scale_up_gpus)
-        unseen = wide | (designs.redundant > 0)
-        both = np.array([[self.sigma_ttft], [self.sigma_tpot]])
-        return np.asarray(np.hypot(both, np.where(unseen, WIDE, 0.0)))
-
-    def sigma_prompts(self, designs: Designs) -> Floats:
-        """Standard deviation of the log of measured / predicted seconds of prompts, which prefill's rate
-        hangs on, shape (n,): the fitted part of TPOT's, `PROMPTS` times, and what the design adds to it."""
-        fitted = self.calibration.sigma("tpot", self.traits)
-        return np.asarray(np.hypot(self.sigmas(designs)[1], fitted * np.sqrt(PROMPTS**2 - 1)))
-
     def _spread(self, designs: Designs, load: Load) -> Load:
         """The load of every design, with the tokens that a step verifies."""
         return load.over(len(designs), self.computed)
@@ -198,18 +168,32 @@ class CostModel(Powered):
         return self.step_s(every, Load(b, ctx, new, keys)).reshape(len(points), -1)
 
     def _round_s(self, designs: Designs, load: Load) -> Floats:
-        """Seconds of one round: every sequence gets a token, all prompt tokens their turn.
+        """Seconds of one round, shape (n,): every sequence gets a token, all prompt tokens their turn. An
+        engine that computes prompts first has them in steps of their own, for which weights are read again
+        and which the host launches while the GPU still decodes (SGLang's overlap scheduler)."""
+        if not self.prompts_first:
+            kernels_s, engine_s = self._steps_s(designs, load)
+        else:
+            rest, at, prompts = load.in_turn()
+            kernels_s, engine_s = self._steps_s(designs, rest)
+            if len(at):
+                more = self._steps_s(designs.take(at), prompts)
+                kernels_s[at], engine_s[at] = kernels_s[at] + more[0], engine_s[at] + more[1]
+        return np.asarray(self._launched_s(kernels_s, load, designs) + engine_s)
+
+    def _steps_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
+        """Seconds of the kernels of a round whose prompts and sequences are in the same steps, and of the
+        engine itself, shape (n,) each.
 
         k micro-batches share the work: pp of them, or as many as there are sequences. A round takes k times
         the fullest stage, and never less than one micro-batch's way through all stages.
         """
-        prompts = load.tokens > 0
-        k = np.where(prompts, designs.pp, np.clip(load.sequences, 1.0, designs.pp))
+        k = np.where(load.tokens > 0, designs.pp, np.clip(load.sequences, 1.0, designs.pp))
         own = load.divided(k, designs.cp)
         fullest, all_stages = self._stages_s(designs, own)
         waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
         kernels = np.maximum(k * fullest, all_stages) * waits + self.hops_s(designs, own)
-        return np.asarray(self._launched_s(kernels, load, designs) + self._engine_s(load.sequences, k))
+        return kernels, self._engine_s(load.sequences, k)
 
     def _engine_s(self, sequences: Floats, micro_batches: Floats | float) -> Floats:
         """Seconds of the engine itself in a round of so many micro-batches without prompts."""

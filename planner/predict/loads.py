@@ -127,23 +127,21 @@ class Rows:
             designs = designs_of([group.pipeline.staging]).take(np.zeros(len(rows), dtype=np.int64))
         isl, osl, share = np.moveaxis(np.array([row.requests for row in rows], dtype=np.float64), 2, 0)
         hit, emitted = floats("prefix_hit")[:, None], 1 + floats("accepted_tokens")[:, None]
-        asked = Requests(
-            computed(isl, hit * isl),
-            isl,
-            osl,
-            share / share.sum(axis=1, keepdims=True),
-            emitted,
-            np.maximum(floats("receive_steps"), 1.0),
-        )
+        equal = np.array([float(row.lengths == "alike") for row in rows])
+        alike = equal * named(engine_of(group.engine)).prompts_first
+        share = share / share.sum(axis=1, keepdims=True)
+        answer = np.maximum(
+            (share * osl / emitted).sum(axis=1), 1.0
+        )  # after which a crowd's prompts all come
+        looks = np.where(alike > 0, answer, np.maximum(floats("receive_steps"), 1.0))
+        asked = Requests(computed(isl, hit * isl), isl, osl, share, emitted, looks)
         longest = np.maximum(floats("max_osl")[:, None], osl)
         wave = np.array([float(row.start == "at_once") for row in rows])
-        equal = np.array([float(row.lengths == "alike") for row in rows])
-        first = float(named(engine_of(group.engine)).prompts_first)
         ranks, most = designs.attn_dp, floats("max_running")
         loop, rate = floats("concurrency") / ranks, floats("rate_rps") / ranks
         running = np.where(most > 0, np.maximum(most / ranks, 1.0), np.inf)
         waits = held_back(group.engine, rows, designs.attn_dp, loop, asked.mean(asked.osl))
-        server = (loop, rate, running, waits, wave, equal * first, equal * (1 - first))
+        server = (loop, rate, running, waits, wave, alike, equal - alike)
         return cls(designs, asked, longest, *server)
 
 

@@ -45,7 +45,7 @@ MINIMAX = of("MiniMaxM2ForCausalLM")
         (QWEN3_5, "blackwell_dc", "sglang", False),
         (QWEN3_5, "blackwell_dc", "sglang-0.5.9", True),
         (MINIMAX, "blackwell_dc", "sglang", True),  # never on the list
-        (MINIMAX, "cdna4", "sglang", False),  # AITER's own
+        (MINIMAX, "cdna4", "sglang", False),  # in its own factors
         (MINIMAX, "hopper", "vllm", False),
         (MINIMAX, "hopper", "trtllm-1.0", False),
     ],

@@ -13,10 +13,13 @@ from planner.cost.calibration import Calibration
 from planner.cost.launches import (
     DENSE,
     INDEXER,
+    JOINT,
     LATENT,
+    PIECES,
     RECURRENT,
     ROUTED,
     SOFTMAX,
+    Apart,
     dense_layers,
     graph_tokens,
     hidden,
@@ -26,6 +29,7 @@ from planner.cost.launches import (
 from planner.cost.told import Told
 from planner.cost.tuning import Tuning
 from tests.cost.samples import (
+    BF16,
     GQA,
     KINDS,
     LINEAR,
@@ -40,6 +44,7 @@ from tests.cost.samples import (
 )
 
 FFN = DenseFfn(inner=64)
+JOINED = GQA.model_copy(update={"joint_norm": True})
 SHARED = MoeFfn(experts=8, top_k=2, inner=64, shared_inner=64)
 MAMBA = Mamba2(heads=4, head_dim=64, groups=1, state=16)
 
@@ -58,11 +63,57 @@ MAMBA = Mamba2(heads=4, head_dim=64, groups=1, state=16)
         (None, MOE, ROUTED),
         (GQA, MOE, SOFTMAX + ROUTED),
         (MLA, SHARED, LATENT + ROUTED + DENSE),  # shared experts are a dense FFN beside the routed ones
+        (JOINED, MOE, SOFTMAX + JOINT + ROUTED),
         (None, None, 0),
     ],
 )
 def test_kernels_of_a_layer(mixer, ffn, kernels):
     assert launches(Layer(mixer, ffn)) == kernels
+
+
+@pytest.mark.parametrize(
+    ("mixer", "ffn", "norms", "pieces"),
+    [(GQA, FFN, 2, 0), (GQA, MOE, 2, PIECES), (None, MOE, 1, PIECES), (GQA, None, 1, 0), (None, None, 0, 0)],
+)
+def test_what_is_launched_in_pieces_counts_on_top(mixer, ffn, norms, pieces):
+    layer = Layer(mixer, ffn)
+
+    assert launches(layer, Apart(norms=True)) == launches(layer) + norms
+    assert launches(layer, Apart(experts=True)) == launches(layer) + pieces
+
+
+@pytest.mark.parametrize(
+    ("engine", "generation", "experts", "named", "pieces"),
+    [
+        ("sglang", "hopper", "fp8_block", "", True),
+        ("sglang", "ampere", "int4_wo", "", True),
+        ("sglang", "blackwell_dc", "bf16", "", True),
+        ("sglang", "blackwell_dc", "fp8_block", "", False),  # TensorRT-LLM's
+        ("sglang", "blackwell_dc", "fp8_block", "triton", True),
+        ("sglang", "hopper", "fp8_block", "cutlass", False),
+        ("sglang", "cdna3", "fp8_block", "", False),  # AITER's
+        ("sglang", "cdna3", "fp8_block", "triton", True),
+        ("vllm", "hopper", "fp8_block", "triton", False),  # one call, as its factors have it
+    ],
+)
+def test_experts_stand_in_pieces_where_sglang_has_tritons(engine, generation, experts, named, pieces):
+    used = replace(BF16, experts=experts, kernels=named)
+
+    assert Apart.of(False, engine, generation, used) == Apart(norms=False, experts=pieces)
+
+
+def test_a_server_launches_as_its_engine_does():
+    """MiniMax-M2 of 62 layers, by hand: 8 kernels of attention, 3 of norms and 4 of experts; on SGLang two
+    norms apart and experts in pieces, too."""
+    minimax, tuning = catalog.find("minimax-m2.5")[0], replace(Tuning(), prompt_layer_s=11e-3)
+    used = replace(BF16, gemm="fp8_block", experts="fp8_block")
+    plain, more = (
+        cost(minimax, "h100-sxm", engine, used=used, by=Calibration(base=tuning)).launching_s
+        for engine in ("vllm", "sglang")
+    )
+
+    assert plain == pytest.approx(62 * 15e-3)
+    assert more == pytest.approx(62 * (15 + 2 + PIECES) * 1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,13 +178,14 @@ def test_a_captured_step_keeps_its_share_of_the_launches(engine, kind, tokens, t
     model, prompts = KINDS.get(kind, LLAMA_8B), Load.of(0, 0, tokens, 0)
     designs = replace(tensor_parallel(2), **{name: np.array([n]) for name, n in design.items()})
 
-    def step_s(captured, layer_s=1e4):  # so long that no kernels show beside it
-        base = replace(Tuning(), prompt_layer_s=layer_s, latent_layer_s=0.0, captured=captured)
-        by = cost(model, engine=engine, by=Calibration(base=base), told=Told(graph_tokens=told))
-        return by.step_s(designs, prompts)[0]
+    def server(layer_s):
+        base = replace(Tuning(), prompt_layer_s=layer_s, latent_layer_s=0.0, captured=0.25)
+        return cost(model, engine=engine, by=Calibration(base=base), told=Told(graph_tokens=told))
 
-    launched = step_s(0.25) - step_s(0.25, layer_s=0.0)
-    assert launched == pytest.approx(1e4 * left * dense_layers(model), rel=1e-4)
+    busy = server(1e4)  # so long that no kernels show beside it
+    launched = busy.step_s(designs, prompts)[0] - server(0.0).step_s(designs, prompts)[0]
+    assert busy.launching_s >= 1e4 * dense_layers(model)
+    assert launched == pytest.approx(left * busy.launching_s, rel=1e-4)
 
 
 def test_launching_hides_behind_kernels_that_take_longer():
