@@ -10,9 +10,22 @@ from hypothesis import strategies as st
 from model_zoo.schema import DenseFfn
 from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
+from planner.cost.launches import hidden
+from planner.cost.tuning import Tuning
 from planner.designs.shape import Precisions
 from planner.engines import NAMES as ENGINES
-from tests.cost.samples import BF16, GQA, KINDS, LLAMA_70B, SPARSE_MOE, card, cost, designs, tensor_parallel
+from tests.cost.samples import (
+    BF16,
+    GQA,
+    KINDS,
+    LLAMA_8B,
+    LLAMA_70B,
+    SPARSE_MOE,
+    card,
+    cost,
+    designs,
+    tensor_parallel,
+)
 
 FLOATS = {"batch": st.floats(1, 512), "context": st.floats(16, 60000), "new": st.floats(0, 8192)}
 DESIGNS = designs((1, 1, 1, 1, 1), (8, 1, 1, 8, 1), (4, 2, 1, 4, 1), (1, 1, 8, 1, 8), (2, 1, 4, 1, 8))
@@ -34,6 +47,43 @@ def test_a_prompt_of_4096_on_llama_8b_takes_its_flops():
     step = cost(by=Calibration()).step_s(tensor_parallel(1), Load.of(0, 0, 4096, 2048))[0]
 
     assert step == pytest.approx(0.1, rel=0.15)
+
+
+MIXED = Load.of(np.array([64.0, 0.0, 64.0]), 1000.0, np.array([0.0, 2048.0, 2048.0]), 1024.0)
+
+
+def test_a_load_in_turn_is_what_decodes_and_the_prompts_beside_it():
+    rest, at, prompts = MIXED.in_turn()
+
+    assert at.tolist() == [2]
+    assert rest.sequences.tolist() == [64, 0, 64]
+    assert rest.tokens.tolist() == [0, 2048, 0]
+    assert (prompts.sequences.tolist(), prompts.tokens.tolist()) == ([0], [2048])
+    assert prompts.keys.tolist() == [1024]
+    assert MIXED.tokens.tolist() == [0, 2048, 2048]
+
+
+def mixed_s(engine, layer_s):
+    """Seconds of a step of 64 sequences, of a prompt, and of both; a dense layer is launched in `layer_s`."""
+    by = Calibration(base=replace(Tuning(), prompt_layer_s=layer_s, latent_layer_s=0.0, captured=1.0))
+    return cost(LLAMA_8B, engine=engine, by=by).step_s(tensor_parallel(1, 1, 1), MIXED)
+
+
+def test_prompts_that_go_first_have_weights_read_again():
+    """By hand: 15.0 GB at 3.35 TB/s are 4.5 ms, which an engine that mixes takes once."""
+    decoding, computing, apart = mixed_s("sglang", 0.0)
+    assert apart == pytest.approx(decoding + computing, rel=1e-9)
+
+    decoding, computing, mixed = mixed_s("vllm", 0.0)
+    assert 0.003 < decoding + computing - mixed < 0.007
+
+
+def test_the_host_launches_prompts_while_the_gpu_decodes():
+    """As long as both steps' kernels: it adds a third of itself, as to one step (`hidden`)."""
+    apart_s = mixed_s("sglang", 0.0)[2]
+    launched_s = mixed_s("sglang", apart_s / 34)[2]  # 32 layers, their norms apart: 2 of 13 kernels
+
+    assert launched_s == pytest.approx(hidden(apart_s, 32 * 13 / 11 * apart_s / 34), rel=1e-2)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -175,6 +175,18 @@ def test_only_prompts_that_go_first_keep_equal_requests_together():
     assert rows({"lengths": "alike", "engine": "sglang"}).alike.tolist() == [1.0]
     assert rows({"lengths": "alike", "engine": "vllm"}).alike.tolist() == [0.0]
     assert rows({"engine": "sglang"}).alike.tolist() == [0.0]
+
+
+def test_prompts_of_a_crowd_come_once_an_answer():
+    """Others come at random, or are gathered between two looks at what has come."""
+    crowd = {"lengths": "alike", "engine": "sglang", "osl": "300", "receive_steps": "10"}
+
+    assert rows(crowd).asked.receive_steps.tolist() == [300.0]
+    assert rows(crowd | {"lengths": "varied"}).asked.receive_steps.tolist() == [10.0]
+    assert rows(crowd | {"engine": "vllm", "receive_steps": ""}).asked.receive_steps.tolist() == [1.0]
+
+
+def test_some_begin_at_once():
     assert rows({"start": "steady"}, {}).wave.tolist() == [0.0, 1.0]
 
 

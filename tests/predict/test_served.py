@@ -127,6 +127,17 @@ def test_alike_requests_stay_together_where_prompts_come_first():
     assert found["alike"] @ [1, 127] == pytest.approx(found["varied"] @ [1, 127], rel=1e-6)
 
 
+def test_prompts_that_come_together_share_steps():
+    """Four fill a step of 8,192 tokens, so weights are read once for them and not each time."""
+    quiet = Tuning(together=1e-9, arrival_s=0.0)
+    whole_s = {}
+    for lengths in ("varied", "alike"):
+        at = served(quiet, "32", engine="sglang", chunk="8192", lengths=lengths)
+        whole_s[lengths] = float(at.ttft_s[0, 0] + 255 * at.tpot_s[0, 0])
+
+    assert 0.9 * whole_s["varied"] < whole_s["alike"] < 0.995 * whole_s["varied"]
+
+
 def test_alike_requests_of_an_engine_that_mixes_wait_for_one_other_prompt():
     """Each ends a step after another, whose successor is in work when its own comes; alone there is none."""
     quiet = Tuning(together=1e-9, arrival_s=0.0)
