@@ -88,7 +88,8 @@ def pareto(
         if output is not None:
             note(f"written to {output}")
     if answer.undecided:
-        note(f"warning: {answer.undecided} more limits were not decided in time: there may be further points")
+        more = "1 more limit was" if answer.undecided == 1 else f"{answer.undecided} more limits were"
+        note(f"warning: {more} not decided in time: there may be further points")
     if answer.interrupted:
         note("interrupted: there may be further points")
         raise typer.Exit(INTERRUPTED_EXIT)

@@ -7,7 +7,8 @@ exists within its limit than its bound says.
     speed    tokens/s of a user against tokens/s of a GPU: limits on TPOT, the most throughput within each
     cost     dollars an hour against seconds of a request, at a rate: budgets, the least latency within each.
              Between two points halfway, at last a cent below the dearer: where points suffice none is missed.
-    energy   requests/s against watts of all GPUs: rates, the fewest watts for each
+    energy   requests/s against watts of all GPUs: rates up to the highest that is carried, the fewest watts
+             for each
 
 Which of a curve's points are left out: pareto.py.
 """
@@ -41,7 +42,11 @@ SOLVES = 3
 """Budgets that are tried for each point asked for, at most: some bring none."""
 
 ALMOST = 0.999
-"""Of the most that is served in a closed loop, the largest rate that is asked for."""
+"""Of the most that is served in a closed loop, the first rate that is asked for; of a rate that is not
+carried, how near one that is counts as the highest."""
+
+TRIES = 24
+"""Rates that are tried at most to find the highest that is carried."""
 
 EQUAL = 1e-6
 """Relative difference below which two figures are one."""
@@ -197,16 +202,38 @@ class Between:
 
 
 def energy(solve: Solve, most: int) -> Iterator[Point]:
-    """Rates from a part of what all GPUs serve up to nearly all."""
+    """The highest rate that is carried, and even parts of it."""
     peak = solve(rate=None, objective="throughput").predicted.rps.value
-    for i in range(1, most + 1):
-        rate = ALMOST * peak * i / most
+
+    def at(rate: float) -> Point:
+        plan = solve(rate=rate, objective="energy")
+        return Point(rate, plan.proof.own, rate, min(plan.proof.bound, plan.proof.own), plan)
+
+    highest = _highest(at, peak)
+    if highest is not None:
+        yield highest
+    for i in range(1, most):
         try:
-            plan = solve(rate=rate, objective="energy")
+            yield at((highest.x if highest else ALMOST * peak) * i / most)
         except (Infeasible, OutOfTime):
             continue
-        own, bound = plan.proof.own, min(plan.proof.bound, plan.proof.own)
-        yield Point(rate, own, rate, bound, plan)
+
+
+def _highest(at: Callable[[float], Point], peak: float) -> Point | None:
+    """The point at the highest rate up to `peak`, what a closed loop serves, that is carried with Poisson
+    arrivals: lower rates in growing steps, then halves. None where the time is over before there is one."""
+    best, above, step = None, peak, 1
+    for _ in range(TRIES):
+        rate = (best.x * above) ** 0.5 if best else peak * ALMOST**step
+        try:
+            best = at(rate)
+        except Infeasible:
+            above, step = rate, 4 * step
+        except OutOfTime:
+            break
+        if best and best.x >= ALMOST * above * (1 - EQUAL):
+            break
+    return best
 
 
 CURVES: tuple[Curve, ...] = (

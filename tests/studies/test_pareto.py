@@ -112,8 +112,44 @@ def test_every_point_is_a_plan_within_its_limit_and_bound(fast):
         assert p.plan.predicted.tpot_ms.value == pytest.approx(1e3 / p.x)
 
 
+class Open:
+    """36 requests/s in a closed loop; in an open one up to `carried`, and beyond it `error`."""
+
+    def __init__(self, carried, error):
+        self.carried, self.error, self.asked = carried, error, []
+
+    def __call__(self, rate, objective):
+        if rate is not None:
+            self.asked.append(rate)
+        if rate is not None and rate > self.carried:
+            raise self.error("too many")
+        proof = SimpleNamespace(own=rate, bound=rate, status="optimal")
+        return SimpleNamespace(predicted=SimpleNamespace(rps=SimpleNamespace(value=36.0)), proof=proof)
+
+
+@pytest.mark.parametrize(("carried", "most"), [(36.0, 1), (35.87, 4), (25.0, 20), (11.0, 20)])
+def test_the_last_rate_is_the_highest_that_is_carried(carried, most):
+    """It was nearly a closed loop's, which an open one did not carry: a point was lost."""
+    solve = Open(carried, Infeasible)
+    points = pareto(curve("energy"), solve, 4, quiet).points
+
+    assert 0.999 * (1 - 1e-5) <= points[-1].x / carried <= 1
+    assert [p.x for p in points] == pytest.approx([i * points[-1].x / 4 for i in (1, 2, 3, 4)])
+    assert len(solve.asked) - 3 <= most
+
+
+def test_without_time_for_the_highest_rate_lower_ones_are_tried():
+    solve = Open(20.0, OutOfTime)
+    found = pareto(curve("energy"), solve, 4, quiet)
+
+    assert [p.x for p in found.points] == pytest.approx([0.999 * 9, 0.999 * 18])
+    assert (len(solve.asked), found.undecided) == (4, 2)
+
+
 def test_more_requests_take_more_watts():
     found = pareto(curve("energy"), planned, 3, quiet).points
+
+    assert len(found) == 3
 
     for a, b in itertools.pairwise(found):
         assert a.x < b.x
