@@ -198,7 +198,7 @@ class Server:
             return "no stock engine has stages of unlike tp"
         if r.engine != "llama.cpp" and len(set(self.by_node)) > 1:
             on = " and ".join(map(str, self.by_node))
-            return f"it has {on} GPUs on its nodes, and engines start as many ranks on each"
+            return f"no engine starts it as it comes: of its GPUs {on} are on its nodes, not as many on each"
         if self.plan.problem.calibration.get("profile"):
             return "a design of your own table: how it is started is not in it"
         return None
