@@ -16,8 +16,9 @@ Which of a curve's points are left out: pareto.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from planner.errors import Infeasible, InputError, OutOfTime
@@ -42,11 +43,10 @@ SOLVES = 3
 """Budgets that are tried for each point asked for, at most: some bring none."""
 
 ALMOST = 0.999
-"""Of the most that is served in a closed loop, the first rate that is asked for; of a rate that is not
-carried, how near one that is counts as the highest."""
+"""Of the most that is served, the largest rate that is asked for."""
 
-TRIES = 24
-"""Rates that are tried at most to find the highest that is carried."""
+LITTLE = 1e-3
+"""Of what a closed loop serves, a rate that is carried: the most throughput is sought from there on."""
 
 EQUAL = 1e-6
 """Relative difference below which two figures are one."""
@@ -202,38 +202,25 @@ class Between:
 
 
 def energy(solve: Solve, most: int) -> Iterator[Point]:
-    """The highest rate that is carried, and even parts of it."""
-    peak = solve(rate=None, objective="throughput").predicted.rps.value
+    """Even parts of what a closed loop serves; where that is not carried with Poisson arrivals, of the most
+    that is."""
 
-    def at(rate: float) -> Point:
-        plan = solve(rate=rate, objective="energy")
+    def at(rate: float) -> Point | None:
+        try:
+            plan = solve(rate=rate, objective="energy")
+        except (Infeasible, OutOfTime):
+            return None
         return Point(rate, plan.proof.own, rate, min(plan.proof.bound, plan.proof.own), plan)
 
-    highest = _highest(at, peak)
-    if highest is not None:
-        yield highest
-    for i in range(1, most):
-        try:
-            yield at((highest.x if highest else ALMOST * peak) * i / most)
-        except (Infeasible, OutOfTime):
-            continue
-
-
-def _highest(at: Callable[[float], Point], peak: float) -> Point | None:
-    """The point at the highest rate up to `peak`, what a closed loop serves, that is carried with Poisson
-    arrivals: lower rates in growing steps, then halves. None where the time is over before there is one."""
-    best, above, step = None, peak, 1
-    for _ in range(TRIES):
-        rate = (best.x * above) ** 0.5 if best else peak * ALMOST**step
-        try:
-            best = at(rate)
-        except Infeasible:
-            above, step = rate, 4 * step
-        except OutOfTime:
-            break
-        if best and best.x >= ALMOST * above * (1 - EQUAL):
-            break
-    return best
+    peak = ALMOST * solve(rate=None, objective="throughput").predicted.rps.value
+    highest = at(peak)
+    if highest is None:
+        with suppress(OutOfTime):
+            peak = ALMOST * solve(rate=LITTLE * peak, objective="throughput").predicted.rps.value
+            highest = at(peak)
+    for point in chain([highest], (at(peak * i / most) for i in range(1, most))):
+        if point is not None:
+            yield point
 
 
 CURVES: tuple[Curve, ...] = (
