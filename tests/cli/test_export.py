@@ -150,5 +150,20 @@ def test_a_file_that_would_lie_outside_the_folder_is_refused(
     exported.files = {name.format(tmp_path): "x"}
     assert run(["export", "plan.json", "--to", "vllm", "-o", str(tmp_path / "serve")]) == 2
 
-    assert "would be written outside" in capsys.readouterr().err
+    assert "is no plain name of a file in" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["/large", "./large", "large/", "large/../large", "org//large", "..", ".", ""]
+)
+def test_a_model_whose_folder_would_lie_outside_or_be_anothers_is_refused(
+    exported: SimpleNamespace, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of `large` and `./large` one would be written over the other."""
+    models = [Demand(model=name, part=0.5), Demand(model="large", part=0.5)]
+    exported.read = BOTH.model_copy(update={"models": models})
+    assert run(["export", "plans.json", "--to", "k8s", "-o", str(tmp_path / "serve")]) == 2
+
+    assert "is no plain name of a file in" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
