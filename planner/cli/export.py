@@ -76,6 +76,7 @@ def export(
 def _files(plan: str, to: str) -> dict[str, str]:
     """The files of a plan by name; of plans of several models, in a folder by the name of each. Raises
     InputError."""
+    from planner.errors import InputError
     from planner.exporters import export as exported
     from planner.plans.schema.several import Several
     from planner.plans.verified import read_sound_any
@@ -85,7 +86,11 @@ def _files(plan: str, to: str) -> dict[str, str]:
         return exported(read, to)
     found = {"README.md": several_readme(read, to)}
     for demand, each in zip(read.models, read.plans, strict=True):
-        found |= {f"{demand.model}/{name}": text for name, text in exported(each, to).items()}
+        try:
+            own = exported(each, to)
+        except InputError as error:  # replicas of several plans have the same names
+            raise InputError(f"{demand.model}: {error.message}", error.where, error.hint) from None
+        found |= {f"{demand.model}/{name}": text for name, text in own.items()}
     return found
 
 

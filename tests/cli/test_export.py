@@ -11,6 +11,7 @@ import pytest
 
 from planner.cli import export as command
 from planner.cli.app import run
+from planner.errors import InputError
 from planner.plans.schema.several import Demand, Several, Total
 from tests.reports.samples import MIXED, ONE_NODE
 
@@ -128,6 +129,22 @@ def test_several_models_have_a_folder_each_and_a_page_before_them(
     each = {f"{model}/{name}": told for model in ("org/small", "large") for name, told in FILES.items()}
     assert under(out) == {"README.md": command.several_readme(BOTH, "k8s"), **each}
     assert capsys.readouterr().out.startswith("9 files in ")
+
+
+def test_a_target_that_cannot_start_one_of_several_models_names_it(
+    exported: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    def refused(plan: Any, to: str) -> dict[str, str]:
+        if plan is MIXED:
+            raise InputError("r1 runs on trtllm", "--to", "slurm")
+        return FILES
+
+    exported.read = BOTH
+    monkeypatch.setattr("planner.exporters.export", refused)
+    assert run(["export", "plans.json", "--to", "vllm", "-o", str(tmp_path / "serve")]) == 2
+
+    lines = [line.strip() for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["error: large: r1 runs on trtllm", "at --to", "hint: slurm"]
 
 
 def test_the_page_of_several_models_leads_to_each() -> None:
