@@ -215,7 +215,7 @@ def energy(solve: Solve, most: int) -> Iterator[Point]:
     peak = ALMOST * solve(rate=None, objective="throughput").predicted.rps.value
     highest = at(peak)
     if highest is None:
-        with suppress(OutOfTime):
+        with suppress(Infeasible, OutOfTime):
             peak = ALMOST * solve(rate=LITTLE * peak, objective="throughput").predicted.rps.value
             highest = at(peak)
     for point in chain([highest], (at(peak * i / most) for i in range(1, most))):

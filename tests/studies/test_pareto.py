@@ -140,6 +140,11 @@ def test_the_last_rate_is_the_highest_that_is_carried(carried, solves, error):
     assert found.undecided == (error is OutOfTime and carried < 36)
 
 
+def test_where_no_rate_is_carried_that_is_said_and_not_of_one_that_nobody_asked_for():
+    with pytest.raises(Infeasible, match="no fleet keeps the other limits"):
+        pareto(curve("energy"), Open(0.0, Infeasible), 4, quiet)
+
+
 def test_where_the_highest_rate_is_left_undecided_lower_ones_are_tried():
     solve = Open(20.0, OutOfTime)
 
