@@ -71,7 +71,7 @@ LONGER = "--time-limit with more seconds"
 
 
 class OutOfTime(MeshwrightError):
-    """The time limit passed before any plan was found: exit 5."""
+    """No plan was found, in the time limit or at all, and that there is none is not proven: exit 5."""
 
     exit_code = 5
     code = "time_limit"

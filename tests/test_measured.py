@@ -350,7 +350,7 @@ def tried_all(sizes: list[int], rates: np.ndarray, shares: np.ndarray, rate: flo
 RATE = st.sampled_from([0.0, 0.5, 1.0, 2.5, 3.0, 7.0])
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     cells=st.lists(RATE, min_size=6, max_size=6),
@@ -380,7 +380,7 @@ def test_no_fleet_is_better(tmp_path: Path, sizes: list[int], cells: list[float]
 
 
 @given(items=st.dictionaries(st.integers(1, 6), st.integers(1, 3), min_size=1, max_size=3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_replicas_stand_on_the_fewest_nodes(items: dict[int, int]):
     sizes = sorted(items)
     wanted = tuple(items[s] for s in sizes)

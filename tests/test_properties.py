@@ -36,7 +36,7 @@ TOLERANCE = 1e-5
 OPEN = 0.02
 """Gap to which loads of two buckets are solved."""
 
-FEW = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=6, suppress_health_check=list(HealthCheck))
 
 
 @dataclass(frozen=True)

@@ -164,13 +164,13 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(value=VALUES)
 def test_json_is_read_as_json_reads_it(value):
     assert parse(json.dumps(value)).value == value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=st.text(max_size=30))
 def test_any_text_is_read_or_refused_with_a_place(text):
     found = None

@@ -45,9 +45,10 @@ def export(
 
     found = _files(plan, to)
     for name in found:
-        if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
-            hint = "plan again: names in this plan are paths"
-            raise InputError(f"`{name}` would be written outside `{output}`", plan, hint)
+        inside = PurePath(name)
+        if inside.is_absolute() or ".." in inside.parts or str(inside) != name:
+            hint = "plan again: a server or model of this plan is named like a path"
+            raise InputError(f"`{name}` is no plain name of a file in `{output}`", plan, hint)
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"`{output}` is a file", "-o", "name a folder")
@@ -75,6 +76,7 @@ def export(
 def _files(plan: str, to: str) -> dict[str, str]:
     """The files of a plan by name; of plans of several models, in a folder by the name of each. Raises
     InputError."""
+    from planner.errors import InputError
     from planner.exporters import export as exported
     from planner.plans.schema.several import Several
     from planner.plans.verified import read_sound_any
@@ -84,17 +86,12 @@ def _files(plan: str, to: str) -> dict[str, str]:
         return exported(read, to)
     found = {"README.md": several_readme(read, to)}
     for demand, each in zip(read.models, read.plans, strict=True):
-        found |= {f"{own_folder(demand.model)}/{name}": text for name, text in exported(each, to).items()}
+        try:
+            own = exported(each, to)
+        except InputError as error:  # replicas of several plans have the same names
+            raise InputError(f"{demand.model}: {error.message}", error.where, error.hint) from None
+        found |= {f"{demand.model}/{name}": text for name, text in own.items()}
     return found
-
-
-def own_folder(model: str) -> str:
-    """The folder of a model, inside the one that is written, whatever it is called.
-
-    >>> [own_folder(name) for name in ("llama-3.1-8b", "meta/Llama-3", "../../x", "/a/config.json", "..")]
-    ['llama-3.1-8b', 'meta/Llama-3', 'x', 'a/config.json', 'model']
-    """
-    return "/".join(part for part in model.split("/") if part not in ("", ".", "..")) or "model"
 
 
 def several_readme(read: Several, to: str) -> str:
@@ -107,7 +104,7 @@ def several_readme(read: Several, to: str) -> str:
             f"{read.total.rps:.4g} requests/s on {read.total.gpus:,} GPUs. Each model has a folder,",
             "and all servers have GPUs and ports of their own.",
             "",
-            *(f"- [{name}]({own_folder(name)}/README.md)" for name in names),
+            *(f"- [{name}]({name}/README.md)" for name in names),
             "",
         ]
     )

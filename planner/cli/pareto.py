@@ -52,13 +52,14 @@ def pareto(
       meshwright pareto cluster.yaml --model qwen3-32b --curve cost --rate 20 -o curve.csv
 
     Exit codes: 0 every point is within the gap, 2 bad input, 3 no fleet keeps the other limits, 4 a point is
-    farther from its bound or a limit was not decided in time.
+    farther from its bound or a limit was left undecided.
     """
     question = o.told(locals(), "cluster", "model", "curve", "points", "json", "output") | {"simple": 0.0}
     from planner import api
     from planner.cli.output import note, print_json, stdout, write
     from planner.cli.progress import Progress
     from planner.errors import InputError
+    from planner.reading.units import counted
     from planner.studies import curves, flat
     from planner.studies import pareto as study
 
@@ -88,7 +89,8 @@ def pareto(
         if output is not None:
             note(f"written to {output}")
     if answer.undecided:
-        note(f"warning: {answer.undecided} more limits were not decided in time: there may be further points")
+        left = counted(answer.undecided, "more limit")
+        note(f"warning: {left} left undecided: there may be further points")
     if answer.interrupted:
         note("interrupted: there may be further points")
         raise typer.Exit(INTERRUPTED_EXIT)

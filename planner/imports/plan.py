@@ -186,8 +186,7 @@ def imported(
     """The Plan of a deployment on the GPUs of `cluster` or `gpus`, and the best one there. Raises InputError,
     Infeasible."""
     began = time.perf_counter()
-    name = model or str(deployment.groups[0].server.facts["model"])
-    card, notes = catalog.find(name)
+    card, notes = catalog.find(model or _only_model(deployment))
     there = cluster or from_gpus(gpus or _usual(deployment))
     own = tuple(parts(deployment, card))
     for part in own:
@@ -216,6 +215,17 @@ def imported(
         near = api.planned(replace(alike, only=OneKind(engine)), limits, time.perf_counter(), explain=False)
     best = api.plan(there, card, workload=workload, explain=False, **loads, **options)
     return Imported(deployment, plan, best, near, tuple(notes))
+
+
+def _only_model(deployment: Deployment) -> str:
+    """The model that all servers have. Raises InputError where they have several, or none is named."""
+    names = list(dict.fromkeys(str(m) for g in deployment.groups if (m := g.server.facts["model"])))
+    if not names:
+        raise InputError("which model does it serve? The command does not say", hint="add --model")
+    if len(names) > 1:
+        hint = "read the files of each by themselves, or add --model where they are one"
+        raise InputError(f"it starts several models: {', '.join(names)}", hint=hint)
+    return names[0]
 
 
 def _usual(deployment: Deployment) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from planner.launch import llama_cpp, sglang, trtllm, vllm
 from planner.launch.server import DRAFT_HEAD, Server
-from planner.plans.schema import Launch, Plan
+from planner.plans.schema import Launch, Plan, PlanWarning
 
 LINES: Final[Mapping[str, Callable[[Server], Launch]]] = {
     "vllm": vllm.line,
@@ -17,12 +17,21 @@ LINES: Final[Mapping[str, Callable[[Server], Launch]]] = {
 }
 """A new engine's command line is a file here and its entry."""
 
+NOT_STARTED = "not_started"
+"""Code of the warning that an engine does not start replicas as they come."""
+
 
 def launched(plan: Plan) -> Plan:
-    """The plan with the commands that start its replicas; without any where no engine starts one as it
-    comes."""
-    made = [r.model_copy(update={"launch": launch(Server(plan, r))}) for r in plan.replicas]
-    return plan.model_copy(update={"replicas": made})
+    """The plan with the commands that start its replicas; where the engine of one does not start it as it
+    comes it has none, and a warning says why."""
+    lines = {r.id: launch(Server(plan, r)) for r in plan.replicas}
+    made = [r.model_copy(update={"launch": lines[r.id]}) for r in plan.replicas]
+    reasons = {r.id: lines[r.id].notes[0] for r in made if r.engine in LINES and not lines[r.id].argv}
+    warnings = [w for w in plan.warnings if w.code != NOT_STARTED]
+    for why in dict.fromkeys(reasons.values()):
+        ids = ", ".join(name for name, own in reasons.items() if own == why)
+        warnings.append(PlanWarning(code=NOT_STARTED, message=f"{ids}: {why}"))
+    return plan.model_copy(update={"replicas": made, "warnings": warnings})
 
 
 def launch(s: Server) -> Launch:

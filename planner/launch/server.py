@@ -188,7 +188,7 @@ class Server:
         return whole and r.ep > 1 and self.generation in named(r.engine).sends_wide
 
     def why_not(self) -> str | None:
-        """Why no engine starts it as it comes; None where one does."""
+        """Why its engine does not start it as it comes; None where it does."""
         r = self.replica
         if r.role == "chain":
             return "no stock engine routes requests over nodes with some of the layers: Helix and Petals do"
@@ -198,7 +198,8 @@ class Server:
             return "no stock engine has stages of unlike tp"
         if r.engine != "llama.cpp" and len(set(self.by_node)) > 1:
             on = " and ".join(map(str, self.by_node))
-            return f"it has {on} GPUs on its nodes, and engines start as many ranks on each"
+            ray = "; under Ray it does not (--distributed-executor-backend ray)" if r.engine == "vllm" else ""
+            return f"its nodes have {on} of its GPUs, and {r.engine} starts as many ranks on each{ray}"
         if self.plan.problem.calibration.get("profile"):
             return "a design of your own table: how it is started is not in it"
         return None

@@ -152,13 +152,18 @@ def _relaxed(asked: Asked, near: infeasible.Tightest, carries: _Carries | None) 
     if any(f"slo.{f}" not in asked.defaulted for f in changed):
         return None
     loose = infeasible.loosened(near, slo, carries) or least
-    words = ", ".join(
-        f"{f.removesuffix('_ms').upper()} {getattr(slo, f):g} -> {getattr(loose, f):g} ms" for f in changed
-    )
     found = "; relaxed to the tightest that can be met"
     if carries is not None:  # requests that come more seldom may be answered sooner
         served = "until the rate asked for is served"
         until = "to what was found to be met in time" if carries.undecided else served
         found = f" with a request at a time; relaxed {until}"
-    note = schema.PlanWarning(code="slo_relaxed", message=f"nothing meets the default SLO{found}: {words}")
+    said = f"nothing meets the default SLO{found}: {changes(slo, loose)}"
+    note = schema.PlanWarning(code="slo_relaxed", message=said)
     return replace(asked.loaded(slo=loose), warnings=[*asked.warnings, note])
+
+
+def changes(before: Slo, after: Slo) -> str:
+    """Limits that differ, in words."""
+    both = {name: (getattr(before, name), getattr(after, name)) for name in LIMITS}
+    changed = [f"{f.removesuffix('_ms').upper()} {a:g} -> {b:g} ms" for f, (a, b) in both.items() if a != b]
+    return ", ".join(changed)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from planner.buy.answer import BreakEven, More, Purchase
 from planner.buy.money import Money
+from planner.reading.units import counted
 from planner.reports import words as say
 from planner.reports.curve import runs
 from planner.reports.words import grid
@@ -38,9 +39,10 @@ def purchase(found: Purchase) -> RenderableType:
 
 
 def _proven(found: Purchase) -> str:
+    offers = counted(found.offers, "offer")
     if found.gap <= 1e-6:
-        return f"the best of all mixes of {found.offers} offers"
-    return f"within {say.percent(found.gap)} of the best possible mix of {found.offers} offers"
+        return f"the best of all mixes of {offers}"
+    return f"within {say.percent(found.gap)} of the best possible mix of {offers}"
 
 
 def _nodes(found: Purchase) -> RenderableType:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.plans.schema import Plan
+from planner.reading.units import counted
 from planner.reports import words as say
 from planner.studies.curves import Curve, Point
 
@@ -25,7 +26,7 @@ def curve(name: str, of: Curve, points: Sequence[Point], width: int) -> Renderab
     head = f"{name}: {x.unit} {x.what} against {y.unit} {y.what}"
     best = "most" if y.more else "least"
     under = (
-        f"{len(points)} points, each the {best} within its limit, at most "
+        f"{counted(len(points), 'point')}, each the {best} within its limit, at most "
         f"{say.percent(max(p.gap for p in points))} from the best possible"
     )
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")

@@ -32,9 +32,10 @@ class Figure:
 
     @property
     def edges(self) -> str:
-        """The band's ends, "" where it has no width."""
+        """The band's ends, "" where it has no width, or begins at 0: so stand times of which only the
+        limit is known, with measured designs."""
         low, high = self.band.low, self.band.high
-        return "" if low == high else f"{say.number(low)} – {say.number(high)}"
+        return "" if low == high or not low else f"{say.number(low)} – {say.number(high)}"
 
     @property
     def limited(self) -> str:

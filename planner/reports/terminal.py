@@ -130,14 +130,15 @@ def expected(plan: Plan) -> RenderableType:
     """Predicted figures, their 80 % bands, the limits that were to be kept, and the chance that they are."""
     p = plan.predicted
     sure = p.chance_ttft is not None or p.chance_tpot is not None
-    table = grid("", ">", ">80 % band", ">limit", ">kept" if sure else ">")
-    for f in figures(plan):
+    rows = figures(plan)
+    wide = any(f.edges for f in rows)
+    table = grid("", ">", ">80 % band" if wide else ">", ">limit", ">kept" if sure else ">")
+    for f in rows:
         odds = "" if f.kept is None else say.odds(f.kept)
         table.add_row(f.label, Text(f.shown, style="bold"), f.edges, f.limited, odds)
-    note = "band: four measurements of five lie inside"
-    if sure:
-        note += "; kept: the chance that a measurement is within the limit"
-    return Group(table, Text(note, style="dim"))
+    notes = ["band: four measurements of five lie inside"] * wide
+    notes += ["kept: the chance that a measurement is within the limit"] * sure
+    return Group(table, Text("; ".join(notes), style="dim")) if notes else Group(table)
 
 
 def caches(plan: Plan) -> RenderableType:

@@ -23,6 +23,7 @@ from planner.several.asked import LOADS, Question, read_several, refuse, wanted
 from planner.several.find import find
 from planner.several.finish import finish
 from planner.several.joint import Fleets, Joint, Model
+from planner.several.relaxed import relaxed
 from planner.several.takes import taken, until
 from solvers.fleet.union import own
 from solvers.linear import Limits
@@ -36,7 +37,14 @@ TRIES = 4
 HINT_S = 5.0
 """Seconds to look for the largest common share, where not all can be served."""
 
+TOGETHER = "looser limits, more nodes, or fewer models"
+"""What would help where no fleet serves all models at once."""
+
 Progress = Callable[[str], None]
+
+
+class NotTogether(Infeasible):
+    """Each model can be served alone, and no fleet serves all of them at once, at any rate."""
 
 
 def plan_several(
@@ -74,7 +82,15 @@ def plan_several(
     limits = Limits(first.gap, first.time_limit_s, work_limit, seed=first.seed)
     joint = posed(question, limits, began, tell)
     rates = [m.workload.rate_rps for m in found]
-    return planned(joint, rates, limits, began, tell, explain)
+    try:
+        return planned(joint, rates, limits, began, tell, explain)
+    except NotTogether as error:
+        tell("loosening default limits")
+        with deadline(began + limits.seconds):
+            looser = relaxed(joint, question.asked, limits)
+        if looser is None:
+            raise error from None
+    return planned(looser, rates, limits, began, tell, explain)
 
 
 def posed(question: Question, limits: Limits, began: float, tell: Progress) -> Joint:
@@ -158,13 +174,12 @@ def none_found(joint: Joint, status: str, limits: Limits) -> Exception:
     if status == "time_limit":
         return OutOfTime("no fleet of all models was found in time", hint="raise --time-limit")
     if joint.demand is None:
-        hint = "a cluster with more nodes, or fewer models"
-        return Infeasible("no fleet serves all models at once", hint=hint)
+        return NotTogether("no fleet serves all models at once within their limits", hint=TOGETHER)
     fleets, last = find(most_of(joint), replace(limits, gap=max(limits.gap, 0.01), seconds=HINT_S))
     (last if fleets is None else fleets.solution).unbroken()
     if fleets is None and (last.status == "infeasible" or last.bound == 0):
-        text = "no fleet serves all models at once, at any rate"
-        return Infeasible(text, hint="more nodes, or fewer models")
+        text = "no fleet serves all models at once within their limits, at any rate"
+        return NotTogether(text, hint=TOGETHER)
     if fleets is None:
         hint = "lower rates, or a larger --time-limit, to be told how much can be served"
         return Infeasible("not all rates can be served at once", hint=hint)

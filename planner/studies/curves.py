@@ -7,7 +7,8 @@ exists within its limit than its bound says.
     speed    tokens/s of a user against tokens/s of a GPU: limits on TPOT, the most throughput within each
     cost     dollars an hour against seconds of a request, at a rate: budgets, the least latency within each.
              Between two points halfway, at last a cent below the dearer: where points suffice none is missed.
-    energy   requests/s against watts of all GPUs: rates, the fewest watts for each
+    energy   requests/s against watts of all GPUs: rates up to the highest that is carried, the fewest watts
+             for each
 
 Which of a curve's points are left out: pareto.py.
 """
@@ -15,8 +16,9 @@ Which of a curve's points are left out: pareto.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from planner.errors import Infeasible, InputError, OutOfTime
@@ -41,7 +43,10 @@ SOLVES = 3
 """Budgets that are tried for each point asked for, at most: some bring none."""
 
 ALMOST = 0.999
-"""Of the most that is served in a closed loop, the largest rate that is asked for."""
+"""Of the most that is served, the largest rate that is asked for."""
+
+LITTLE = 1e-3
+"""Of what a closed loop serves, a rate that is carried: the most throughput is sought from there on."""
 
 EQUAL = 1e-6
 """Relative difference below which two figures are one."""
@@ -197,16 +202,25 @@ class Between:
 
 
 def energy(solve: Solve, most: int) -> Iterator[Point]:
-    """Rates from a part of what all GPUs serve up to nearly all."""
-    peak = solve(rate=None, objective="throughput").predicted.rps.value
-    for i in range(1, most + 1):
-        rate = ALMOST * peak * i / most
+    """Even parts of what a closed loop serves; where that is not carried with Poisson arrivals, of the most
+    that is."""
+
+    def at(rate: float) -> Point | None:
         try:
             plan = solve(rate=rate, objective="energy")
         except (Infeasible, OutOfTime):
-            continue
-        own, bound = plan.proof.own, min(plan.proof.bound, plan.proof.own)
-        yield Point(rate, own, rate, bound, plan)
+            return None
+        return Point(rate, plan.proof.own, rate, min(plan.proof.bound, plan.proof.own), plan)
+
+    peak = ALMOST * solve(rate=None, objective="throughput").predicted.rps.value
+    highest = at(peak)
+    if highest is None:
+        with suppress(Infeasible, OutOfTime):
+            peak = ALMOST * solve(rate=LITTLE * peak, objective="throughput").predicted.rps.value
+            highest = at(peak)
+    for point in chain([highest], (at(peak * i / most) for i in range(1, most))):
+        if point is not None:
+            yield point
 
 
 CURVES: tuple[Curve, ...] = (

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from planner.errors import LONGER, Infeasible, OutOfTime
+from planner.errors import Infeasible, OutOfTime
 from planner.plans.schema import Plan
 from planner.studies.curves import EQUAL, Curve, Point, Solve
 
 
 @dataclass
 class Asking:
-    """`solve`, and how many of its questions were `undecided` as their time was over: another point may lie
-    there."""
+    """`solve`, and why questions of it were left `undecided`, as their time was over or nothing was proven:
+    another point may lie there."""
 
     solve: Solve
-    undecided: int = 0
+    undecided: list[OutOfTime] = field(default_factory=list)
 
     def __call__(self, **more: Any) -> Plan:
         """Raises what `solve` does, KeyboardInterrupt where its search was broken off."""
         try:
             plan = self.solve(**more)
-        except OutOfTime:
-            self.undecided += 1
+        except OutOfTime as error:
+            self.undecided.append(error)
             raise
         if plan.proof.status == "interrupted":
             raise KeyboardInterrupt
@@ -33,8 +33,8 @@ class Asking:
 
 @dataclass(frozen=True)
 class Found:
-    """Points of a curve, by x; `undecided`: limits within which none was found in time; whether Ctrl-C ended
-    the search for more."""
+    """Points of a curve, by x; `undecided`: limits of which it is not known whether a fleet keeps
+    them; whether Ctrl-C ended the search for more."""
 
     points: list[Point]
     undecided: int = 0
@@ -43,7 +43,7 @@ class Found:
 
 def pareto(chosen: Curve, solve: Solve, most: int, tell: Callable[[int], None]) -> Found:
     """Points of a curve that no other beats; `tell` hears how many were found. Raises InputError, Infeasible
-    where there is none, OutOfTime where none was found in time, KeyboardInterrupt where none was before
+    where there is none, OutOfTime where that is not known, KeyboardInterrupt where none was before
     Ctrl-C."""
     found, asking, interrupted = list[Point](), Asking(solve), False
     try:
@@ -55,10 +55,10 @@ def pareto(chosen: Curve, solve: Solve, most: int, tell: Callable[[int], None]) 
             raise
         interrupted = True
     if not found and asking.undecided:
-        raise OutOfTime("no point was found in time", hint=LONGER)
+        raise asking.undecided[-1]
     if not found:
         raise Infeasible("no fleet keeps the other limits", hint="see what `meshwright plan` says")
-    return Found(undominated(found, chosen), asking.undecided, interrupted)
+    return Found(undominated(found, chosen), len(asking.undecided), interrupted)
 
 
 def undominated(points: Sequence[Point], of: Curve) -> list[Point]:

@@ -185,7 +185,7 @@ def nets(draw: st.DrawFn) -> Net:
     return Net(nodes, ["even", "odd"], chains, 100.0, draw(st.booleans()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     nets(),
     st.lists(st.tuples(st.integers(1, 200), st.integers(1, 12)), min_size=1, max_size=25),
@@ -213,7 +213,7 @@ def test_every_request_gets_all_its_tokens_and_nothing_is_overfilled(
     assert result.in_flight * result.span_s == pytest.approx(float((result.end_s - result.entry_s).sum()))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(nets(), st.floats(0.2, 3.0), st.floats(0.2, 3.0))
 def test_no_window_shows_a_node_or_a_wire_in_use_for_longer_than_it_is(
     net: Net, from_s: float, for_s: float

@@ -93,7 +93,7 @@ def test_a_demand_beyond_all_devices_is_infeasible():
     assert pipeline_master.solve(p, Limits(), most_columns=0).status == "infeasible"
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(seed=seeds, even=st.booleans(), alike=st.booleans(), most_groups=st.integers(1, 3))
 def test_agrees_with_trying_every_set_of_pipelines(seed, even, alike, most_groups):
     p = random_problem(np.random.default_rng(seed), even=even, alike=alike, most_groups=most_groups)
@@ -103,7 +103,7 @@ def test_agrees_with_trying_every_set_of_pipelines(seed, even, alike, most_group
     assert s.bound == pytest.approx(s.objective)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(seed=seeds, cost=st.booleans())
 def test_columns_that_no_optimum_can_afford_may_go(seed, cost):
     p = random_problem(np.random.default_rng(seed))
@@ -115,7 +115,7 @@ def test_columns_that_no_optimum_can_afford_may_go(seed, cost):
     assert s.objective == pytest.approx(best_by_trying_all(p)) == s.bound
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(seed=seeds, share=st.sampled_from([0.3, 0.7, 1.0, 1.01]))
 def test_the_cheapest_agrees_with_trying_every_set_of_pipelines(seed, share):
     p = random_problem(np.random.default_rng(seed))
@@ -126,7 +126,7 @@ def test_the_cheapest_agrees_with_trying_every_set_of_pipelines(seed, share):
     assert s.bound == (None if best is None else pytest.approx(best))
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(seed=seeds, alike=st.booleans(), most_groups=st.integers(1, 3))
 def test_what_is_stated_has_the_rate_and_fits(seed, alike, most_groups):
     p = random_problem(np.random.default_rng(seed), alike=alike, most_groups=most_groups)
@@ -139,7 +139,7 @@ def test_what_is_stated_has_the_rate_and_fits(seed, alike, most_groups):
     assert sum(x.rate for x in s.pipelines) == pytest.approx(s.objective)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 @given(seed=seeds, even=st.booleans(), alike=st.booleans(), cost=st.booleans())
 def test_bounds_of_generated_columns_are_true(seed, even, alike, cost):
     p = random_problem(np.random.default_rng(seed), even=even, alike=alike)
@@ -155,7 +155,7 @@ def test_bounds_of_generated_columns_are_true(seed, even, alike, cost):
         assert sign * s.objective <= sign * best + 1e-7
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 @given(seed=seeds, even=st.booleans())
 def test_no_pipeline_is_worth_more_than_pricing_says(seed, even):
     r = np.random.default_rng(seed)

@@ -115,7 +115,7 @@ def clusters(draw, networked):
 
 @pytest.mark.parametrize("networked", [False, True])
 def test_agrees_with_trying_every_placement(networked):
-    @settings(max_examples=100, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=100, derandomize=True, database=None, phases=[Phase.generate])
     @given(clusters(networked))
     def agrees(net):
         best = best_by_trying_all(net)

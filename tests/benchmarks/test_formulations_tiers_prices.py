@@ -45,7 +45,7 @@ def test_what_does_not_limit_is_worth_nothing():
     assert margins(replace(SMALL, room={"gpu": 6.0, "cpu": 80.0}), s)["cpu"] == 0
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(p=problems())
 def test_each_price_lies_between_the_derivatives_on_both_sides(p):
     s = tiers.solve(p, Limits())

@@ -53,7 +53,7 @@ def test_two_gpus_cannot_hold_three_workers():
     assert s.objective is None
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(data=st.data())
 def test_agrees_with_trying_every_split(data):
     rates = st.sampled_from([0.0, 1.0, 2.5, 4.0, 7.0])

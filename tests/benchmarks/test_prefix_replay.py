@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.replays import prefix
@@ -58,7 +58,6 @@ def test_blocks_are_handed_down_and_found_there():
     assert prefix.by_expiry(t, [1, 2]).hits.tolist() == [[0, 0], [0, 0], [0, 0], [0, 1], [0, 1]]
 
 
-@settings(deadline=None)
 @given(trees(), st.integers(1, 6), st.integers(0, 6))
 def test_tiers_together_find_what_one_of_their_size_finds(t: Trace, fast: int, slow: int):
     """LRU is one list, whatever tiers it is cut into, while no prompt overflows the first."""
@@ -72,7 +71,6 @@ def test_tiers_together_find_what_one_of_their_size_finds(t: Trace, fast: int, s
     assert all(h <= r for h, r in zip(both.held, (room, slow), strict=True))
 
 
-@settings(deadline=None)
 @given(trees())
 def test_an_endless_cache_finds_all_that_came_before(t: Trace):
     hits = prefix.by_expiry(t, [1000]).hits.sum()
@@ -80,7 +78,6 @@ def test_an_endless_cache_finds_all_that_came_before(t: Trace):
     assert hits == prefix.lru(t, [1000]).hits.sum() == len(t.block) - len(set(t.block.tolist()))
 
 
-@settings(deadline=None)
 @given(trees(), st.integers(1, 8), st.lists(st.floats(0, 20), min_size=1, max_size=5))
 def test_no_tier_holds_more_than_its_room(t: Trace, room: int, keep: list[float]):
     keep_s = np.resize(np.array(keep), len(t.block))

@@ -49,7 +49,7 @@ def test_two_slow_groups_take_twice_a_share():
     assert x == pytest.approx([600_000, 200_000])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     *(
         st.tuples(number, number, number)

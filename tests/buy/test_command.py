@@ -4,12 +4,14 @@ import json
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from planner.check import check
 from planner.cli import app
 from planner.plans.reading import read_plan
+from planner.reports.bought import _proven
 
 REPO = Path(__file__).resolve().parents[2]
 PAGE = (REPO / "docs" / "buy.md").read_text()
@@ -23,6 +25,12 @@ def test_the_commands_of_the_page_say_what_to_have(command, monkeypatch, capsys)
 
     assert app.run(shlex.split(command)) == 0
     assert "offers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.02])
+def test_one_offer_is_one(gap):
+    assert _proven(SimpleNamespace(gap=gap, offers=1)).endswith(" of 1 offer")
+    assert _proven(SimpleNamespace(gap=gap, offers=2)).endswith(" of 2 offers")
 
 
 def test_the_list_of_the_page_is_one(tmp_path, capsys):

@@ -432,7 +432,7 @@ ANY = st.recursive(
 NAMES = ["vllm.json", "sglang.jsonl", "genai_perf.json", "aiperf.json"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(NAMES), data=st.data())
 def test_any_value_in_any_field_is_read_or_refused(tmp_path: Path, name: str, data: st.DataObject) -> None:
     fields = json.loads(
@@ -445,7 +445,7 @@ def test_any_value_in_any_field_is_read_or_refused(tmp_path: Path, name: str, da
         read_measurements([tmp_path / name], {"device": "h200", "tp": "1", "engine": "vllm"})
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary(max_size=60) | st.text(alphabet='Metric,"\n{}[]:-. 1avg', max_size=60).map(str.encode))
 def test_any_bytes_are_read_or_an_input_error(tmp_path: Path, body: bytes) -> None:
     (tmp_path / "any").write_bytes(body)

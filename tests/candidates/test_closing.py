@@ -41,7 +41,7 @@ class Curve:
         return float(low[0]), float(high[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(at=st.floats(1.01, 990.0), power=st.floats(0.2, 4.0))
 def test_a_power_of_the_load_is_closed_from_both_sides_in_few_steps(at: float, power: float):
     curve = Curve(lambda x: (x / at) ** power - 1)
@@ -52,7 +52,7 @@ def test_a_power_of_the_load_is_closed_from_both_sides_in_few_steps(at: float, p
     assert curve.asked <= 6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(at=st.floats(1.01, 990.0))
 def test_a_wall_is_found_though_nothing_leads_there(at: float):
     """Half of the limit is used up to some load, and beyond it the server cannot carry any more."""

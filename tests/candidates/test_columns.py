@@ -80,7 +80,7 @@ def test_prompts_are_no_tokens_of_a_decode_servers_steps():
     assert found.use[:, 2, 0] == pytest.approx(p.work_s[:, 0] + tokens)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(share=st.floats(0.02, 0.98), row=st.integers(0, 100))
 def test_what_the_one_model_says_is_kept_keeps_the_bounds_rows(share, row):
     """A server of two buckets under another mix: its largest load by bisection is within `least`."""

@@ -125,7 +125,7 @@ def test_whoever_draws_less_at_a_light_load_stays():
     assert kept(half, grows("whole", 2, 200.0, watts=2.0), counts=watts) == ["half"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=st.integers(0, 10**6))
 def test_whoever_is_no_slower_with_and_without_its_transfer_is_so_with_any_partner(seed):
     r = np.random.default_rng(seed)
@@ -181,7 +181,7 @@ def test_a_replica_over_nodes_of_one_domain_replaces_no_free_one():
     assert kept(near, replace(wide, joined=True)) == ["near"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 100_000))
 def test_dropping_dominated_candidates_never_changes_the_best_fleet(seed):
     problem = crowded(seed)

@@ -58,7 +58,7 @@ def test_a_tighter_step_is_the_promise_with_that_step():
     assert here == pytest.approx(there, rel=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(tpot=st.floats(8, 100), ttft=st.floats(100, 4000), more=st.floats(1, 3))
 def test_a_looser_promise_never_lowers_the_largest_batch(tpot, ttft, more):
     tight = one_setup(promising(CHAT, tpot_ms=tpot, ttft_ms=ttft))
@@ -69,7 +69,7 @@ def test_a_looser_promise_never_lowers_the_largest_batch(tpot, ttft, more):
         assert (most(loose, every, role) >= most(tight, every, role) * (1 - 1e-6)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(1.5, 900.0), min_size=1, max_size=5), st.floats(0.4, 3.0), st.booleans())
 def test_the_largest_load_is_closed_from_both_sides(limits, power, steep):
     """Of x^power against limits, with a wall where `steep`: nothing is exceeded below, something above."""
@@ -89,7 +89,7 @@ def test_the_largest_load_is_closed_from_both_sides(limits, power, steep):
     assert (high >= np.minimum(limits, wall) * (1 - 1e-7)).all()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(rate=st.floats(0.05, 3.0), role=st.sampled_from(ROLES))
 def test_the_batch_of_a_rate_makes_that_rate(rate, role):
     s = one_setup()

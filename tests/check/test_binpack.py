@@ -32,13 +32,13 @@ def by_trying_all(items: dict[int, int], bins: dict[int, int]) -> bool:
     return put(sizes, tuple(sorted(capacity for capacity, count in bins.items() for _ in range(count))))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SIZES, BINS)
 def test_agrees_with_trying_all_fillings(items: dict[int, int], bins: dict[int, int]) -> None:
     assert fits(items, bins) in (by_trying_all(items, bins), None)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(SIZES)
 def test_the_bound_is_never_above_what_is_needed(items: dict[int, int]) -> None:
     needed = bins_needed(items, 8)
@@ -46,7 +46,7 @@ def test_the_bound_is_never_above_what_is_needed(items: dict[int, int]) -> None:
     assert needed == 0 or not by_trying_all(items, {8: needed - 1})
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=9), st.integers(1, 6))
 def test_sizes_that_divide_the_bin_are_always_decided(sizes: list[int], bins: int) -> None:
     items = {size: sizes.count(size) for size in set(sizes)}

@@ -11,6 +11,7 @@ import pytest
 
 from planner.cli import export as command
 from planner.cli.app import run
+from planner.errors import InputError
 from planner.plans.schema.several import Demand, Several, Total
 from tests.reports.samples import MIXED, ONE_NODE
 
@@ -130,6 +131,22 @@ def test_several_models_have_a_folder_each_and_a_page_before_them(
     assert capsys.readouterr().out.startswith("9 files in ")
 
 
+def test_a_target_that_cannot_start_one_of_several_models_names_it(
+    exported: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    def refused(plan: Any, to: str) -> dict[str, str]:
+        if plan is MIXED:
+            raise InputError("r1 runs on trtllm", "--to", "slurm")
+        return FILES
+
+    exported.read = BOTH
+    monkeypatch.setattr("planner.exporters.export", refused)
+    assert run(["export", "plans.json", "--to", "vllm", "-o", str(tmp_path / "serve")]) == 2
+
+    lines = [line.strip() for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["error: large: r1 runs on trtllm", "at --to", "hint: slurm"]
+
+
 def test_the_page_of_several_models_leads_to_each() -> None:
     assert command.several_readme(BOTH, "k8s").splitlines() == [
         "# 2 models for k8s",
@@ -150,5 +167,20 @@ def test_a_file_that_would_lie_outside_the_folder_is_refused(
     exported.files = {name.format(tmp_path): "x"}
     assert run(["export", "plan.json", "--to", "vllm", "-o", str(tmp_path / "serve")]) == 2
 
-    assert "would be written outside" in capsys.readouterr().err
+    assert "is no plain name of a file in" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["/large", "./large", "large/", "large/../large", "org//large", "..", ".", ""]
+)
+def test_a_model_whose_folder_would_lie_outside_or_be_anothers_is_refused(
+    exported: SimpleNamespace, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of `large` and `./large` one would be written over the other."""
+    models = [Demand(model=name, part=0.5), Demand(model="large", part=0.5)]
+    exported.read = BOTH.model_copy(update={"models": models})
+    assert run(["export", "plans.json", "--to", "k8s", "-o", str(tmp_path / "serve")]) == 2
+
+    assert "is no plain name of a file in" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

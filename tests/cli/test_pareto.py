@@ -64,7 +64,8 @@ def test_the_worst_point_decides_whether_the_curve_is_proven(
 @pytest.mark.parametrize(
     ("ended", "code", "said"),
     [
-        ({"undecided": 2}, 4, "2 more limits were not decided in time"),
+        ({"undecided": 1}, 4, "1 more limit left undecided"),
+        ({"undecided": 2}, 4, "2 more limits left undecided"),
         ({"interrupted": True}, 130, "interrupted: there may be further points"),
     ],
 )

@@ -270,7 +270,7 @@ def resolved(form: dict[str, object]) -> ResolvedCluster:
     return resolve(validate(Document(form, "x"), Cluster), Document(form, "x"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(form=clusters())
 def test_the_written_out_form_reads_as_the_same_cluster(form: dict[str, object]):
     first = resolved(form)
@@ -280,7 +280,7 @@ def test_the_written_out_form_reads_as_the_same_cluster(form: dict[str, object])
     assert replace(again, defaulted=first.defaulted) == first
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(form=clusters(), data=st.data())
 def test_order_of_entries_and_splitting_one_change_no_class_but_in_name(
     form: dict[str, object], data: st.DataObject
@@ -299,7 +299,7 @@ def test_order_of_entries_and_splitting_one_change_no_class_but_in_name(
     assert facts(other) == facts(resolved(form))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     line=st.one_of(
         st.text(max_size=30),

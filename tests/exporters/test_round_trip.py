@@ -60,7 +60,7 @@ def reread(p: Plan, to: str) -> tuple[int, Counter[tuple[object, ...]], list[str
 
 
 @pytest.mark.parametrize(("engine", "to"), TARGETS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     tp=st.sampled_from([1, 2, 4, 8]),
     pp=st.sampled_from([1, 1, 2, 4]),
@@ -91,7 +91,7 @@ def test_an_export_read_back_is_the_plan(engine, to, tp, pp, dp, spread, count):
 @pytest.mark.parametrize(
     ("engine", "to"), [(e, to) for e in ("vllm", "sglang", "trtllm") for to in OF_ENGINE[e]]
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     tp=st.sampled_from([1, 2, 4, 8]),
     first=st.sampled_from([1, 2]),

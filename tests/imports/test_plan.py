@@ -139,6 +139,15 @@ def test_a_command_says_its_device_or_asks_for_it():
         imported(read(TP8), None, None, None, {})
 
 
+def test_servers_of_several_models_are_refused_and_so_are_those_of_none():
+    """They were planned as servers of the first model, or of one called `None`."""
+    both = read("vllm serve Qwen/Qwen3-8B\nvllm serve meta-llama/Llama-3.1-8B -tp 2")
+    with pytest.raises(InputError, match=r"several models: Qwen/Qwen3-8B, meta-llama/Llama-3.1-8B"):
+        imported(both, None, "4xH100", None, {})
+    with pytest.raises(InputError, match="which model does it serve"):
+        imported(read("vllm serve -tp 2"), None, "2xH100", None, {})
+
+
 def test_too_few_gpus_are_refused():
     with pytest.raises(InputError, match="takes 8 GPUs") as told:
         imported(read(TP8), None, "4xH100", None, {})

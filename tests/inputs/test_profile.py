@@ -115,7 +115,7 @@ def test_other_columns_and_ragged_lines_are_kept_for_tables_that_allow_them(tabl
     assert found.rows[1].line == 3
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.one_of(st.binary(max_size=40), st.text(alphabet='a,"\n8.-\r', max_size=40).map(str.encode)))
 def test_any_bytes_are_a_profile_or_an_input_error(table: Path, body: bytes):
     table.write_bytes(f"{HEADER}\n".encode() + body)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from planner.api import plan
-from planner.launch import launch
+from planner.errors import InputError
+from planner.exporters import export
+from planner.launch import launch, launched
 from planner.launch.instances import instances
 from planner.launch.server import BLOCK, ROOM, Server, kinds_of, machine_of, node_sizes
 from planner.plans.schema import Plan
@@ -98,8 +100,23 @@ def test_ranks_that_lie_unevenly_over_nodes_are_started_by_llama_cpp_alone():
     """vLLM, SGLang and TensorRT-LLM start as many ranks on each."""
     sizes = {"tp": 4, "pp": 3}
 
-    assert "8 and 4 GPUs" in (server("sglang", **sizes).why_not() or "")
+    why = [server(engine, **sizes).why_not() or "" for engine in ("vllm", "sglang")]
+    assert [("8 and 4 of its GPUs" in w, "Ray" in w) for w in why] == [(True, True), (True, False)]
     assert server("llama.cpp", pp=12).why_not() is None
+
+
+def test_a_plan_warns_once_of_what_its_engine_does_not_start_and_exports_refuse_it():
+    """It stood in the last lines alone, as a comment on how to start."""
+    uneven = [replica(name, "vllm", tp=4, pp=3) for name in ("r1", "r2")]
+    warnings = made(*uneven, replica("r3", "vllm", tp=8)).warnings
+    (told,) = [w.message for w in warnings if w.code == "not_started"]
+    assert told.startswith("r1, r2: its nodes have 8 and 4 of its GPUs")
+
+    plan = made(replica("r1", "vllm", tp=4, pp=3))
+    assert launched(plan).warnings == plan.warnings
+    with pytest.raises(InputError, match="r1 cannot be exported: its nodes have 8 and 4"):
+        export(plan, "k8s")
+    assert not any(w.code == "not_started" for w in made(replica("r1", "vllm", tp=8)).warnings)
 
 
 def test_kinds_of_gpu_in_a_node_are_one_machine_with_sizes_of_their_own():

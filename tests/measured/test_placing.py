@@ -45,7 +45,7 @@ def bins(sizes: tuple[int, ...], open_: tuple[int, ...] = ()) -> int:
 ITEMS = st.dictionaries(st.integers(1, ROOM), st.integers(1, 3), min_size=1, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ITEMS)
 @example({4: 1, 3: 2, 2: 3})  # the largest first into the first hole takes three
 def test_no_packing_takes_fewer_nodes(items):
@@ -60,7 +60,7 @@ def test_no_packing_takes_fewer_nodes(items):
     assert all(held[size] >= n for size, n in items.items())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(ITEMS)
 @example({4: 1, 3: 2, 2: 3})
 def test_replicas_stand_on_as_many_nodes_as_are_counted(items):

@@ -350,7 +350,7 @@ def plans(draw):
     return plan(*groups)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plans(), plans())
 def test_bytes_are_conserved_and_every_server_is_counted_once(before, after):
     found = moved(before, after)

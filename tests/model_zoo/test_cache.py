@@ -61,7 +61,7 @@ def test_index_keys_are_kept_by_layers_that_score_and_not_by_those_that_share():
     assert derive.index_elements_per_token(mla) == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(name=st.sampled_from(sorted(ALL)), context=st.integers(0, 10**6), more=st.integers(0, 10**6))
 def test_a_longer_context_never_takes_less_room(name, context, more, tmp_path_factory):
     card = read(tmp_path_factory.mktemp("card"), ALL[name])

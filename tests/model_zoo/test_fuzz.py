@@ -68,7 +68,7 @@ QUANT = st.dictionaries(
 )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     base=st.sampled_from(sorted(ALL)),
     changes=CHANGES,

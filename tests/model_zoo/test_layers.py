@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from model_zoo.huggingface.layers import named, run_lengths
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from("abc"), max_size=60))
 def test_run_lengths_unfold_to_the_layers_they_stand_for(names):
     runs = run_lengths(names)

@@ -85,7 +85,7 @@ def test_replicas_that_fit_on_one_node_stand_on_two_where_one_may_be_lost():
 HELD = st.dictionaries(st.sampled_from("abc"), st.integers(1, 3), min_size=1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(nodes=st.lists(HELD, min_size=1, max_size=5), lost=st.integers(1, 3))
 def test_losses_are_those_of_trying_every_set_of_nodes(nodes, lost):
     found, on_nodes = standing(*nodes)
@@ -103,7 +103,7 @@ def test_losses_are_those_of_trying_every_set_of_nodes(nodes, lost):
     assert set(losses(found, on_nodes, lost)) == {x for x in every if not any(inside(x, y) for y in every)}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(nodes=st.lists(HELD, min_size=2, max_size=5), lost=st.integers(1, 3))
 def test_where_losses_are_too_many_one_is_looked_at_that_is_worse_than_any(nodes, lost):
     found, on_nodes = standing(*nodes)

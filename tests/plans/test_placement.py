@@ -115,7 +115,7 @@ def test_stages_on_several_classes_stand_on_each_by_itself():
     assert on.standing["h", 1] == {"tp6": 1}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(counts=st.dictionaries(st.sampled_from([1, 2, 3, 4, 8, 12, 16]), st.integers(1, 6), min_size=1))
 def test_no_node_has_more_than_its_gpus_and_no_joined_block_leaves_its_rack(counts: dict[int, int]):
     every = {f"tp{gpus}": replica(gpus, joined=gpus > 4) for gpus in counts}

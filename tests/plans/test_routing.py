@@ -57,7 +57,7 @@ def test_idle_gpus_are_told_of_all_by_device_or_where_two_classes_have_it_by_cla
     assert [w.message for w in both] == ["4 of 4 h100-sxm (others) idle: why"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(layers=st.sets(st.integers(0, 20)))
 def test_ranges_hold_just_the_layers_and_as_few_as_can_be(layers):
     found = ranges(sorted(layers))

@@ -40,7 +40,7 @@ def test_every_step_is_judged_alone():
     assert popularity.in_order(2, 2) == pytest.approx(1.5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.integers(2, 6).flatmap(
         lambda ep: st.tuples(

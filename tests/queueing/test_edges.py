@@ -83,7 +83,7 @@ def test_ordinary_servers_have_the_figures_of_the_table(row: dict[str, str]) -> 
     assert found == pytest.approx(expected, rel=1e-10)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     times=TIMES,
     stages=st.sampled_from([1.0, 8.0]),
@@ -120,7 +120,7 @@ def test_nothing_and_too_much_give_numbers_or_infinity(
         assert_defined(closed_loop(*shape, share / share.sum(), inside, budget, percentile, role, *room))  # type: ignore[arg-type]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     times=TIMES,
     buckets=TAME,

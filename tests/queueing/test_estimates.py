@@ -244,7 +244,7 @@ WORKLOADS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     buckets=WORKLOADS,
     name=st.sampled_from(sorted(STEPS)),
@@ -267,7 +267,7 @@ def test_more_load_never_shortens_the_mean(
             assert (np.diff(times, axis=0) >= -2e-3 * times[:-1]).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(buckets=WORKLOADS, name=st.sampled_from(sorted(STEPS)), budget=st.sampled_from([512, 8192]))
 def test_percentiles_are_in_order(buckets: list[tuple[int, int, float]], name: str, budget: int) -> None:
     isl, osl, share = np.array(buckets, dtype=float).T
@@ -280,7 +280,7 @@ def test_percentiles_are_in_order(buckets: list[tuple[int, int, float]], name: s
         assert (less.tpot_s <= more.tpot_s * (1 + 1e-6)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(buckets=WORKLOADS, name=st.sampled_from(sorted(STEPS)), budget=st.sampled_from([512, 8192]))
 def test_a_closed_loop_keeps_littles_law_and_gains_from_company(
     buckets: list[tuple[int, int, float]], name: str, budget: int

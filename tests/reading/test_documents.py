@@ -249,14 +249,14 @@ STRUCTURES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.dictionaries(NAMES, STRUCTURES, max_size=4), model=st.sampled_from([Cluster, Workload, Sweep]))
 def test_any_structure_is_a_model_or_an_input_error(data: dict[str, Any], model: type[Any]):
     with suppress(InputError):
         assert isinstance(validate(read_text(json.dumps(data), "any.json"), model), model)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(
     text=st.one_of(st.text(max_size=60), st.text(alphabet="ab:-?[]{}&*!|>'\"%@#, \n\t<1.0~\\x", max_size=60))
 )

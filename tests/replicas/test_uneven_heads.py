@@ -44,7 +44,7 @@ def heads(of: int):
     return card(Attention(heads=4 * of, kv_heads=of, head_dim=128), DENSE, layers=32)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 12), st.integers(1, 8), st.integers(1, 8))
 def test_the_groups_are_those_of_trying_every_division(of, a, b):
     """n GPUs with x heads each and m with y: n x + m y heads, at most MOST GPUs, everybody some."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from planner.plans.schema import Replica, Stage
-from planner.reports.curve import EIGHTHS, bar, runs
+from planner.reports.curve import EIGHTHS, bar, curve, runs
+from planner.studies.curves import Point
+from planner.studies.curves import curve as curve_of
 from tests.reports.samples import ONE_NODE, replica
 
 
@@ -53,3 +58,13 @@ def test_the_largest_groups_are_named_first_and_the_rest_is_counted():
     assert said(groups[1:]) == named
     assert said(groups) == [*named, "and 1 group more"]
     assert said([*groups, group("e", 1, 1)]) == [*named, "and 2 groups more"]
+
+
+@pytest.mark.parametrize(("many", "said"), [(1, "1 point, each"), (2, "2 points, each")])
+def test_points_are_counted(many: int, said: str):
+    points = [Point(20.0 + i, 400.0, 25.0, 402.0, ONE_NODE) for i in range(many)]
+    console = Console(file=StringIO(), width=100)
+    console.print(curve("lab", curve_of("speed"), points, 100))
+
+    assert isinstance(console.file, StringIO)
+    assert said in console.file.getvalue()

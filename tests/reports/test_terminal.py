@@ -8,6 +8,7 @@ from rich.console import Console
 from planner.plans.schema import Band, Plan, Price
 from planner.reports import memory as bars
 from planner.reports import terminal
+from planner.reports.page.html import html
 from planner.reports.words import short
 from tests.reports.samples import MIXED, ONE_NODE, STOPPED, memory
 
@@ -96,6 +97,23 @@ def test_without_limits_no_chance_is_spoken_of() -> None:
 
     assert "four measurements of five lie inside" in text
     assert "kept" not in text
+
+
+def test_without_bands_none_is_explained() -> None:
+    """As of measured designs: times stand from 0 to their limits, which is no band of measurements."""
+    bare = {
+        name: Band(value=b.value, low=b.value * (name not in ("ttft_ms", "tpot_ms")), high=b.value)
+        for name, b in ONE_NODE.predicted
+        if isinstance(b, Band)
+    }
+    plan = ONE_NODE.model_copy(update={"predicted": ONE_NODE.predicted.model_copy(update=bare)})
+    pages = [html([p], ["plan"]).split("</style>")[1] for p in (ONE_NODE, plan)]
+
+    for words in ("80 % band", "four measurements of five", "715 – 918"):
+        assert [words in shown(p) for p in (ONE_NODE, plan)] == [True, False]
+        assert [words in page for page in pages] == [True, False]
+    assert ["fill-band" in page for page in pages] == [True, False]
+    assert "kept: the chance" in " ".join(shown(plan).split())
 
 
 def test_traffic_is_shown_where_there_is_a_choice() -> None:

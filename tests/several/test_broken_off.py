@@ -154,8 +154,8 @@ def test_why_there_is_no_fleet_is_not_told_of_a_search_that_was_stopped(monkeypa
 @pytest.mark.parametrize(
     ("rate", "status", "bound", "said"),
     [
-        (None, "infeasible", None, "no fleet serves all models at once, at any rate"),
-        (None, "optimal", 0.0, "no fleet serves all models at once, at any rate"),
+        (None, "infeasible", None, "no fleet serves all models at once within their limits, at any rate"),
+        (None, "optimal", 0.0, "no fleet serves all models at once within their limits, at any rate"),
         (None, "time_limit", None, "not all rates can be served at once"),
         (None, "time_limit", 9.0, "not all rates can be served at once"),
         (6.0, "optimal", 6.0, "not all rates can be served: at most 75 % of each at once"),

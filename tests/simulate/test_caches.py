@@ -57,7 +57,7 @@ def test_prompts_in_work_are_not_counted_twice() -> None:
     assert len(cache.held) == 2
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=4, unique=True), min_size=2, max_size=15))
 def test_one_server_finds_what_one_list_has(prompts) -> None:
     """One request at a time, with room for all: the hits of the replay of caches alone. Blocks of a prompt

@@ -43,7 +43,7 @@ def run(requests: Requests, *groups: Group, trouble: tuple[Trouble, ...] = (), *
     return fleet.run()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 999), servers=st.integers(1, 4), room=st.sampled_from([600, 3_000, 50_000]))
 def test_one_group_is_the_replay_of_its_servers(seed: int, servers: int, room: int) -> None:
     requests = poisson(40, 6.0, np.array([100.0, 300.0]), np.array([5.0, 60.0]), seed)
@@ -160,7 +160,7 @@ def test_a_closed_loop_keeps_so_many_in_flight() -> None:
     assert np.median(inside) == 4
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 999), slower=st.floats(1.0, 3.0), fails=st.floats(0.0, 5.0))
 def test_every_request_ends_after_its_first_token_after_it_came(seed, slower, fails) -> None:
     requests = poisson(50, 10.0, np.array([50.0, 400.0]), np.array([1.0, 30.0]), seed)

@@ -69,7 +69,7 @@ MANY = st.lists(
 RATES = {"in 0": 1.0, "in 1": 2.0, "in 2": 0.7, "out 0": 1.5, "out 1": 0.9, "out 2": 3.0, "link": 1.1}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MANY)
 def test_of_as_many_senders_as_transfers_it_is_the_replay_of_transfers(rows) -> None:
     names = list(RATES)
@@ -88,7 +88,7 @@ def test_of_as_many_senders_as_transfers_it_is_the_replay_of_transfers(rows) -> 
     assert [there[i] for i in range(len(rows))] == pytest.approx(known.tolist())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MANY)
 def test_no_wire_carries_more_than_it_can_and_all_of_it(rows) -> None:
     """Bytes over a wire until each arrival: what came so far, at the wire's rate since the first began."""
@@ -111,7 +111,7 @@ def test_no_wire_carries_more_than_it_can_and_all_of_it(rows) -> None:
             assert done <= rate * (until - began) * (1 + 1e-9) + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sets(st.sampled_from(sorted(RATES)), min_size=1), min_size=1, max_size=8))
 def test_fair_rates_fill_a_wire_of_each_and_overfill_none(over) -> None:
     rates = fair_rates({i: sorted(w) for i, w in enumerate(over)}, RATES)

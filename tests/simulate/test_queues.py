@@ -76,7 +76,7 @@ class Watched(Server):
         return finished
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 9999),
     room=st.sampled_from([500, 900, 4000]),
@@ -98,7 +98,7 @@ def test_at_every_step_tokens_held_are_those_of_the_batch_and_within_the_room(
     assert all(s.held == 0 and not s.inside for s in fleet.pools["r"].servers)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 9999), rate=st.sampled_from([3.0, 20.0]))
 def test_every_token_is_made_once_and_every_prompt_token_computed_once(seed: int, rate: float) -> None:
     """Without preemption: what steps cost is what tokens cost, and a t0 for each step."""

@@ -185,7 +185,7 @@ SMALL = st.lists(
 ).map(sorted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=SMALL,
     budget=st.integers(13, 80),

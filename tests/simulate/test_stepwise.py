@@ -36,7 +36,7 @@ def ran(groups: list[Group], requests: Requests, in_flight: int | None = None) -
 COSTS = StepCosts.of(step(0.01, 1e-4, 2e-8, 1e-3, 3e-7))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 9999),
     rate=st.sampled_from([2.0, 8.0, 30.0]),
@@ -60,7 +60,7 @@ def test_jumps_are_the_steps_that_they_stand_for(seed, rate, servers, rules, clo
     assert (fast.steps, fast.preempted) == (plain.steps, plain.preempted)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 9999), room=st.sampled_from([600, 1500, 1e9]), budget=st.sampled_from([200, 2048]))
 def test_of_pairs_too(seed, room, budget) -> None:
     requests = poisson(60, 12.0, np.array([20.0, 150.0, 400.0]), np.array([1.0, 8.0, 40.0]), seed)

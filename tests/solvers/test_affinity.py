@@ -60,7 +60,7 @@ def test_partners_stay_together_by_hand() -> None:
     assert fair(SMALL, s.place)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.integers(0, 10**6),
     st.integers(2, 4),

@@ -122,7 +122,7 @@ def lists(of: st.SearchStrategy, length: int) -> st.SearchStrategy:
     return st.lists(of, min_size=length, max_size=length)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(small())
 def test_agrees_with_trying_every_replica_and_place(p: ExpertsProblem) -> None:
     s = experts.solve(p)
@@ -134,7 +134,7 @@ def test_agrees_with_trying_every_replica_and_place(p: ExpertsProblem) -> None:
     assert s.status == "optimal"
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=75)
 @given(small(), st.sampled_from([1.02, 1.3, 3.0]))
 def test_exactly_is_the_best_however_bad_what_is_known(p: ExpertsProblem, worse: float) -> None:
     load, best = p.load_tok[0], coolest(p.load_tok[0], p.slots, p.speeds)
@@ -148,7 +148,7 @@ def test_exactly_is_the_best_however_bad_what_is_known(p: ExpertsProblem, worse:
     assert bound == pytest.approx(best, rel=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(small())
 def test_the_quick_bound_holds(p: ExpertsProblem) -> None:
     bound = balance_bound(p.load_tok, p.slots, p.speeds)[0]
@@ -156,7 +156,7 @@ def test_the_quick_bound_holds(p: ExpertsProblem) -> None:
     assert bound <= coolest(p.load_tok[0], p.slots, p.speeds) * (1 + 1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_whole_groups_agree_with_trying_every_deal(data: st.DataObject) -> None:
     """Groups of one or two experts on two nodes of two GPUs, of other speed and size on the second."""
@@ -259,7 +259,7 @@ def test_the_same_seed_gives_the_same_places() -> None:
     assert experts.solve(p, Aim("combined"), QUICK).place == experts.solve(p, Aim("combined"), QUICK).place
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000))
 def test_no_random_placement_is_below_the_bound_of_traffic(seed: int) -> None:
     p, rng = sampled(seed, layers=1, gpus=4, per_node=2, slots=6), np.random.default_rng(seed)
@@ -278,7 +278,7 @@ def test_no_random_placement_is_below_the_bound_of_traffic(seed: int) -> None:
     assert met.joint(float(least), 0.1, balance + 0.1 * nodes) <= balance + 0.1 * nodes + 1e-9
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_moves_keep_their_books(seed: int) -> None:
     """Nodes per token, shares and slopes after moves are those counted anew."""

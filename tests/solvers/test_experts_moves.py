@@ -64,7 +64,7 @@ def test_a_map_that_is_good_enough_stays() -> None:
     assert s.objective == s.bound == 0
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=75)
 @given(cases())
 def test_agrees_with_trying_every_placement(
     case: tuple[np.ndarray, list[int], np.ndarray, Place, float],
@@ -86,7 +86,7 @@ def test_agrees_with_trying_every_placement(
     assert fewest_copies(load, speed, on, limit, Limits()) <= fewest
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(0, 1000))
 def test_larger_layers_keep_the_balance_and_copy_fewer_than_a_new_map(seed: int) -> None:
     rng = np.random.default_rng(seed)

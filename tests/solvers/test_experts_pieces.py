@@ -46,7 +46,7 @@ def layer(seed: int) -> tuple[np.ndarray, list[int], np.ndarray, np.ndarray]:
     return r.uniform(1, 9, experts), slots, r.choice([1.0, 2.0], gpus), r.random((experts, gpus)) < 0.4
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(seed=st.integers(0, 10**6), spare=st.sampled_from([0.02, 0.2, 0.6]))
 def test_the_fewest_copies_within_a_time_are_those_of_all_placements(seed: int, spare: float):
     load, slots, speed, held = layer(seed)
@@ -63,7 +63,7 @@ def test_the_fewest_copies_within_a_time_are_those_of_all_placements(seed: int, 
     assert experts_small.small(len(load), np.array(slots))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(seed=st.integers(0, 10**6))
 def test_a_search_for_few_copies_keeps_to_the_time_and_to_what_is_possible(seed: int):
     load, slots, speed, held = layer(seed)
@@ -123,7 +123,7 @@ def test_one_exchange_brings_a_hot_gpu_within_the_time():
     assert 1 in search.best[2:]
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(seed=st.integers(0, 10**6), worst=st.booleans())
 def test_the_best_balance_over_steps_is_that_of_all_placements(seed: int, worst: bool):
     load, slots, speed, _ = layer(seed)
@@ -138,7 +138,7 @@ def test_the_best_balance_over_steps_is_that_of_all_placements(seed: int, worst:
     assert bound == pytest.approx(best) == over([times(place, k, speed).max() for k in part])
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(seed=st.integers(0, 10**6), groups=st.sampled_from([[0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3]]))
 def test_whole_groups_on_nodes_are_dealt_as_well_as_can_be(seed: int, groups: list[int]):
     """Four experts in groups over two nodes of two GPUs, some with two slots."""

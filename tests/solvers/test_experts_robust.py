@@ -35,7 +35,7 @@ def test_two_steps_that_want_different_places_by_hand() -> None:
     assert s.status == "optimal"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_agrees_with_trying_every_placement(data: st.DataObject) -> None:
     gpus = data.draw(st.integers(2, 3))
@@ -60,7 +60,7 @@ def test_agrees_with_trying_every_placement(data: st.DataObject) -> None:
     assert s.objective * (1 - 1e-4) <= s.bound <= best * (1 + 1e-9)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 1000), st.sampled_from(["mean", "worst"]))
 def test_no_worse_than_the_map_of_the_sum(seed: int, over: str) -> None:
     rng = np.random.default_rng(seed)

@@ -230,7 +230,7 @@ GOALS = st.sampled_from(["throughput", "cost", "gpus"])
 LOST = st.sampled_from([Survive(1, 1.0), Survive(1, 0.6), Survive(2, 0.5)])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), GOALS, LOST)
 def test_no_fleet_that_survives_is_better_than_the_bound(seed: int, objective: str, survive: Survive):
     p = drawn(seed, objective)
@@ -245,7 +245,7 @@ def test_no_fleet_that_survives_is_better_than_the_bound(seed: int, objective: s
     assert TOLD[objective] * (s.bound - best) >= -1e-6 * best
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), GOALS, LOST)
 def test_node_by_node_the_best_fleet_that_survives_is_found(seed: int, objective: str, survive: Survive):
     """Of several lost nodes two may take the same replica, which the program leaves open."""
@@ -262,7 +262,7 @@ def test_node_by_node_the_best_fleet_that_survives_is_found(seed: int, objective
     assert TOLD[objective] * ((s.bound or 0.0) - best) >= -1e-6 * best
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), GOALS, LOST)
 def test_a_fleet_that_surely_survives_does_where_it_stands_evenly(
     seed: int, objective: str, survive: Survive

@@ -151,7 +151,7 @@ def best_whole(p: KeepingProblem) -> float:
     return best
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(problems())
 def test_it_is_no_worse_than_any_times_to_live_and_close_to_the_best_of_them(p: KeepingProblem):
     """A share of one class of each kind at most is what whole times to live lack."""
@@ -163,7 +163,7 @@ def test_it_is_no_worse_than_any_times_to_live_and_close_to_the_best_of_them(p: 
     assert s.bound == pytest.approx(s.saved, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(problems())
 def test_with_room_for_all_everything_that_returns_is_found(p: KeepingProblem):
     roomy = replace(p, room=np.array([1e6]))
@@ -171,7 +171,7 @@ def test_with_room_for_all_everything_that_returns_is_found(p: KeepingProblem):
     assert keeping.solve(roomy, Limits()).saved == pytest.approx(best_whole(roomy))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(problems())
 def test_the_price_of_a_gb_lies_between_the_derivatives(p: KeepingProblem):
     s, step = keeping.solve(p, Limits()), 1e-3

@@ -117,7 +117,7 @@ def by_trying_all(p: OffloadProblem) -> float | None:
     return best
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(problems())
 def test_agrees_with_trying_everything(p):
     s, best = offload.solve(p), by_trying_all(p)
@@ -125,7 +125,7 @@ def test_agrees_with_trying_everything(p):
     assert s.cost == (None if best is None else pytest.approx(best))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(problems())
 def test_what_is_placed_fits(p):
     s = offload.solve(p)

@@ -30,7 +30,7 @@ def listed(counts: dict[int, int]) -> tuple[int, ...]:
     return tuple(sorted(size for size, k in counts.items() for _ in range(k)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes=CHAINS | UNEVEN, data=st.data(), room=st.integers(4, 9), bins=st.integers(0, 3))
 def test_rows_hold_exactly_when_the_items_fit_into_equal_bins(sizes, data, room, bins):
     counts = {s: data.draw(st.integers(0, 4 if s > 1 else 6)) for s in sizes}
@@ -38,7 +38,7 @@ def test_rows_hold_exactly_when_the_items_fit_into_equal_bins(sizes, data, room,
     assert packs(counts, [packing.Bins(room, bins)]) == fits(listed(counts), (room,) * bins)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(sizes=CHAINS | UNEVEN, data=st.data(), full=st.integers(0, 2), rest=st.integers(1, 7))
 def test_rows_hold_exactly_when_the_items_fit_beside_a_partial_last_domain(sizes, data, full, rest):
     counts = {s: data.draw(st.integers(0, 3)) for s in sizes}
@@ -47,7 +47,7 @@ def test_rows_hold_exactly_when_the_items_fit_beside_a_partial_last_domain(sizes
     assert packs(counts, bins) == fits(listed(counts), tuple(sorted([8] * full + [rest])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes=UNEVEN, data=st.data(), room=st.integers(4, 9), bins=st.integers(0, 3), rest=st.integers(1, 7))
 def test_arcs_hold_exactly_when_patterns_do(sizes, data, room, bins, rest):
     counts = {s: data.draw(st.integers(0, 4)) for s in sizes}
@@ -91,7 +91,7 @@ def test_bins_taken_whole_are_counted_where_nothing_is_packed():
     assert m.solve(Limits()).value == pytest.approx(2.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes=CHAINS, data=st.data(), room=st.integers(8, 11))
 def test_best_fit_fills_the_fewest_bins_where_sizes_divide(sizes, data, room):
     counts = {s: data.draw(st.integers(0, 4)) for s in sizes}
@@ -99,7 +99,7 @@ def test_best_fit_fills_the_fewest_bins_where_sizes_divide(sizes, data, room):
     assert packing.bins_filled(counts, room) == fewest_bins(listed(counts), room)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes=UNEVEN, data=st.data(), room=st.integers(8, 11))
 def test_best_fit_never_claims_fewer_bins_than_are_needed(sizes, data, room):
     counts = {s: data.draw(st.integers(0, 3)) for s in sizes}
@@ -107,7 +107,7 @@ def test_best_fit_never_claims_fewer_bins_than_are_needed(sizes, data, room):
     assert packing.bins_filled(counts, room) >= fewest_bins(listed(counts), room)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes=CHAINS | UNEVEN, data=st.data(), room=st.integers(1, 14))
 def test_each_bin_is_filled_as_far_as_what_is_left_can_fill_it(sizes, data, room):
     counts = {s: data.draw(st.integers(0, 5)) for s in sizes}

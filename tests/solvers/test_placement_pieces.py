@@ -35,7 +35,7 @@ def clusters(draw: st.DrawFn) -> Network:
     return network(draw(st.integers(1, 4)), capacity, kinds)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(net=clusters())
 def test_the_flow_of_the_best_placement_is_not_refuted(net: Network):
     options = [range(len(net.capacity[kind]) + 1) for kind in net.kinds]
@@ -71,7 +71,7 @@ def _carried(net: Network, held: tuple[int, ...]) -> float:
     return best
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(seed=st.integers(0, 10_000))
 def test_an_item_more_leaves_the_states_that_none_beats_in_both(seed: int):
     r = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ def _others(ways: list[tuple[int, int, float, float]], to: float, pay: float) ->
     return {way[2:] for way in ways} - {(to, pay)}
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(net=clusters(), at=st.floats(1.0, 30.0))
 def test_blocks_are_the_stages_that_need_every_node(net: Network, at: float):
     kinds = list(dict.fromkeys(net.kinds))
@@ -137,7 +137,7 @@ def test_the_flow_is_what_nodes_and_links_let_through():
     assert seated(without_links(net), [((0, "a"), (0, 1)), ((0, "a"), (1, 2))]) == {0: (0, 1), 1: (1, 2)}
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(2, 3), st.floats(0.01, 1)), min_size=1, max_size=6))
 def test_chains_add_up_to_the_shares_of_the_links_they_take(ways: list[tuple[int, int, float]]):
     """Nodes 0 and 1 hold the first two of three layers, 2 and 3 the last."""

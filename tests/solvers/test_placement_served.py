@@ -203,7 +203,7 @@ def services(draw):
     )
 
 
-@settings(max_examples=4, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+@settings(max_examples=4, derandomize=True, database=None, phases=[Phase.generate])
 @given(services())
 def test_no_stages_of_small_clusters_exceed_the_bound(service):
     """All placements in stages, shares in proportion to room."""

@@ -168,7 +168,7 @@ def test_the_optimum_is_that_of_all_schedules() -> None:
         assert found.status == "optimal", seed
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(problems(), st.integers(0, 3), st.integers(1, 3), st.integers(0, 99))
 def test_a_window_planned_anew_keeps_all_rows_and_is_never_dearer(p, first, width, seed) -> None:
     """From any schedule that keeps the rows: what its window gives does, too."""
@@ -188,7 +188,7 @@ def test_a_window_planned_anew_keeps_all_rows_and_is_never_dearer(p, first, widt
     assert p.cost(trial, r) <= p.cost(n, r) + 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problems(), st.integers(1, 4), st.integers(0, 9))
 def test_blocks_bound_every_schedule_whatever_the_duals_are(p: Problem, many: int, seed: int) -> None:
     """From the relaxation they begin at least at its value; duals that are wrong make a bound weak, never
@@ -222,7 +222,7 @@ def test_blocks_lose_nothing_where_the_relaxation_is_whole(many: int, reserved: 
     assert bound == pytest.approx(relaxed.value, rel=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     capacity=st.lists(st.integers(1, 12), min_size=1, max_size=3),
     need=st.integers(1, 30),
@@ -240,7 +240,7 @@ def test_cuts_lose_no_fleet_and_cut_off_the_point(capacity: list[int], need: int
             assert float(a @ np.array(point)) >= 1 - 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     capacity=st.lists(st.integers(1, 9), min_size=1, max_size=3),
     need=st.integers(0, 25),
@@ -264,7 +264,7 @@ def test_figures_of_many_decimals_are_rounded_in_the_fleets_favour() -> None:
     assert in_units(np.array([0.013, 0.027]), np.array([9000.0]), 9000.0) == ([1, 1], [20_000])  # of 9e6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=3), st.integers(1, 30), st.integers(0, 99))
 def test_points_beside_a_fleet_round_all_kinds_but_one_whose_servers_carry_the_rest(capacity, need, seed):
     x = np.random.default_rng(seed).uniform(0, 4, len(capacity))

@@ -84,7 +84,7 @@ def test_out_of_time_the_bound_still_covers_the_grid():
     assert s.bound >= best_by_every_point(p) - 1e-9
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(p=problems())
 def test_agrees_with_solving_every_point(p):
     s, best = tiers.solve(p, Limits()), best_by_every_point(p)
@@ -97,7 +97,7 @@ def test_agrees_with_solving_every_point(p):
         assert (s.point.bytes[:, :-1] @ s.shares + s.point.bytes[:, -1] <= p.rooms * (1 + 1e-6)).all()
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(p=problems(), seed=st.integers(0, 2**32 - 1))
 def test_any_prices_bound_every_point(p, seed):
     rng, grid = np.random.default_rng(seed), tiers.Grid(p)

@@ -46,7 +46,7 @@ def test_weights_in_quarters_leave_the_gpu_as_full():
     assert sum(n for (q, _), n in r.pieces.items() if q == "weights") == 4
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(p=problems(tensors=("weights", "cache"), tiers=("gpu", "cpu")))
 def test_agrees_with_every_split(p):
     r, best = rounded(p, Limits()), best_by_every_split(p)

@@ -112,9 +112,68 @@ def test_every_point_is_a_plan_within_its_limit_and_bound(fast):
         assert p.plan.predicted.tpot_ms.value == pytest.approx(1e3 / p.x)
 
 
+class Open:
+    """36 requests/s in a closed loop; in an open one up to `carried`, and beyond it `error`."""
+
+    def __init__(self, carried, error):
+        self.carried, self.error, self.asked = carried, error, []
+
+    def __call__(self, rate, objective):
+        if rate is not None:
+            self.asked.append(rate)
+        if rate is not None and rate > self.carried:
+            raise self.error("too many")
+        rps = SimpleNamespace(value=36.0 if rate is None else self.carried)
+        proof = SimpleNamespace(own=rate, bound=rate, status="optimal")
+        return SimpleNamespace(predicted=SimpleNamespace(rps=rps), proof=proof)
+
+
+@pytest.mark.parametrize(("carried", "solves"), [(36.0, 4), (35.0, 6), (0.7, 6)])
+@pytest.mark.parametrize("error", [Infeasible, OutOfTime])
+def test_the_last_rate_is_the_highest_that_is_carried(carried, solves, error):
+    """It was nearly a closed loop's, which an open one did not carry: a point was lost."""
+    solve = Open(carried, error)
+    found = pareto(curve("energy"), solve, 4, quiet)
+
+    assert [p.x for p in found.points] == pytest.approx([0.999 * carried * i / 4 for i in (1, 2, 3, 4)])
+    assert len(solve.asked) == solves
+    assert found.undecided == (error is OutOfTime and carried < 36)
+
+
+def test_where_no_rate_is_carried_that_is_said_and_not_of_one_that_nobody_asked_for():
+    with pytest.raises(Infeasible, match="no fleet keeps the other limits"):
+        pareto(curve("energy"), Open(0.0, Infeasible), 4, quiet)
+
+
+def test_where_the_highest_rate_is_left_undecided_lower_ones_are_tried():
+    solve = Open(20.0, OutOfTime)
+
+    def no_most(rate, objective):
+        if rate is not None and objective == "throughput":
+            raise OutOfTime("late")
+        return solve(rate, objective)
+
+    found = pareto(curve("energy"), no_most, 4, quiet)
+
+    assert [p.x for p in found.points] == pytest.approx([0.999 * 9, 0.999 * 18])
+    assert found.undecided == 3
+
+
+def test_rates_that_are_there_are_told_where_the_search_is_broken_off():
+    solve = Open(36.0, Infeasible)
+
+    def broken(rate, objective):
+        if len(solve.asked) == 2:
+            raise KeyboardInterrupt
+        return solve(rate, objective)
+
+    assert [p.x for p in pareto(curve("energy"), broken, 4, quiet).points] == pytest.approx([8.991, 35.964])
+
+
 def test_more_requests_take_more_watts():
     found = pareto(curve("energy"), planned, 3, quiet).points
 
+    assert len(found) == 3
     for a, b in itertools.pairwise(found):
         assert a.x < b.x
         assert a.y < b.y
@@ -163,7 +222,7 @@ class Stopping(Shop):
 THREE = [(1.0, 9.0), (5.0, 4.0), (20.0, 1.0)]
 
 
-def test_limits_that_were_not_decided_in_time_are_told():
+def test_limits_that_were_left_undecided_are_told():
     """The first three plans are the least money, and both ends."""
     whole, some = (pareto(curve("cost"), Stopping(THREE, late), 40, quiet) for late in ((), (4,)))
 
@@ -172,8 +231,9 @@ def test_limits_that_were_not_decided_in_time_are_told():
     assert not some.interrupted
 
 
-def test_where_no_point_was_found_in_time_none_is_denied():
-    with pytest.raises(OutOfTime, match="no point was found in time"):
+def test_where_no_point_was_decided_none_is_denied():
+    """And why is told as the plan tells it: not always was it time that was short."""
+    with pytest.raises(OutOfTime, match="late"):
         pareto(curve("cost"), Stopping(THREE, (2, 3)), 40, quiet)
 
 

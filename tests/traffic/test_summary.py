@@ -48,7 +48,7 @@ def poisson(n: int, rate: float, seed: int = 0) -> Trace:
     return trace(at - at[0], isl, osl)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 999), n=st.integers(2, 400))
 def test_buckets_keep_the_mean_lengths_and_lose_little(seed: int, n: int) -> None:
     t = poisson(n, 5.0, seed)
@@ -91,7 +91,7 @@ def test_rates_by_slot_and_busiest_minutes_by_hand() -> None:
     assert found.peak_rps[1] == pytest.approx(1199 / 60, rel=0.02)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 999))
 def test_at_random_counts_vary_as_poisson_has_it_and_bursts_more(seed: int) -> None:
     t = poisson(8000, 10.0, seed)

@@ -165,7 +165,7 @@ def times(plan: Plan) -> Section | None:
 
 
 def _request(plan: Plan) -> Iterator[Block]:
-    """The mean request: until its first token, and after."""
+    """The mean request: until its first token, and after; at a percentile both times, no request's."""
     p, buckets = plan.predicted, plan.problem.workload["buckets"]
     total = sum(b["share"] for b in buckets)
     further = sum(b["share"] * (b["osl"] - 1) for b in buckets) / total
@@ -175,8 +175,11 @@ def _request(plan: Plan) -> Iterator[Block]:
     said = f"first token after {say.milliseconds(first)}"
     if rest:
         said += f", then {say.number(further)} more, one every {say.milliseconds(p.tpot_ms.value)}"
+    which = plan.problem.workload.get("slo", {}).get("percentile", "mean")
     bar = Bar(
-        "A request, from its arrival to its last token",
+        "A request, from its arrival to its last token"
+        if which == "mean"
+        else f"Times to the first and to further tokens, each at {which}, added: not those of one request",
         say.milliseconds(first + rest),
         in_row(("prefill", "decode"), (first, rest), first + rest),
         said,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.plans.schema import Plan
+from planner.reports.figures import figures
 from planner.reports.page import colours, flow, money, told
 from planner.reports.page.answer import Fact, facts, sentences, title
 from planner.reports.page.blocks import Section
@@ -55,6 +56,7 @@ def html(plans: Sequence[Plan], given: Sequence[str], curve: Curve | None = None
         style=style,
         script=script,
         policy=_policy(style, script),
+        bands=any(f.edges for plan in plans for f in figures(plan)),
         versions=", ".join(dict.fromkeys(plan.meshwright_version for plan in plans)),
     )
 

@@ -21,8 +21,8 @@ ROOM = 1.08
 def expected(plan: Plan) -> Section:
     """What is promised."""
     rows = [f for f in figures(plan) if not f.unit.startswith(MONEY)]
-    note = "The thin line is the band: four measurements of five lie inside."
-    return Section("expect", "What to expect", (_bullets(rows), Words.of(note, note=True)))
+    note = Words.of("The thin line is the band: four measurements of five lie inside.", note=True)
+    return Section("expect", "What to expect", (_bullets(rows), *[note] * any(f.edges for f in rows)))
 
 
 def spent(plan: Plan) -> Section:
@@ -36,24 +36,25 @@ def spent(plan: Plan) -> Section:
 
 def _bullets(rows: list[Figure]) -> Bars:
     bars = tuple(_bullet(f) for f in rows)
-    keys = (Key("plain", "predicted"), Key("band", "80 % band"))
-    return Bars(bars, (*keys, Key("mark", "limit")) if any(f.limit for f in rows) else keys)
+    keys = [Key("plain", "predicted")]
+    keys += [Key("band", "80 % band")] * any(f.edges for f in rows)
+    keys += [Key("mark", "limit")] * any(f.limit for f in rows)
+    return Bars(bars, tuple(keys))
 
 
 def _bullet(f: Figure) -> Bar:
     """A figure from 0 on, its band, its limit."""
     whole = ROOM * max(f.band.high, f.band.value, f.limit or 0.0, 1e-12)
-    parts = (
-        Part("plain", 0.0, f.band.value / whole),
-        Part("band", f.band.low / whole, (f.band.high - f.band.low) / whole),
-    )
-    said = [f"band {f.edges}"] if f.edges else []
+    parts, said = [Part("plain", 0.0, f.band.value / whole)], list[str]()
+    if f.edges:
+        parts.append(Part("band", f.band.low / whole, (f.band.high - f.band.low) / whole))
+        said.append(f"band {f.edges}")
     if f.limit is not None:
         said.append(f"limit {f.limited}")
     if f.kept is not None:
         said.append(f"kept with a chance of {say.odds(f.kept)}")
     mark = None if f.limit is None else f.limit / whole
-    return Bar(f.label, f.shown, parts, ", ".join(said), mark)
+    return Bar(f.label, f.shown, tuple(parts), ", ".join(said), mark)
 
 
 def simpler(plan: Plan) -> Section | None:
