@@ -70,8 +70,8 @@ def test_no_placement_is_below_the_bounds_of_traffic(
 
 @pytest.mark.parametrize("scale", [1.0, 8.0])
 def test_a_bound_of_traffic_by_hand(scale: float):
-    """All pairs of four experts on two nodes. Of 4 u that add up to sqrt(12), a node has 2 at a balance of 1 and
-    3 at 1.5, whatever its slots: 1 and 1.5 ordered meetings a token of the 2 that there are on one node."""
+    """All pairs of four experts on two nodes. Of the 4 u, which add up to sqrt(12), a node has 2 at a balance
+    of 1 and 3 at 1.5, as many as its slots: 1 and 1.5 ordered meetings a token, and one node would have 2."""
     tokens = np.array(list(combinations(range(4), 2)))
     met = Meetings(np.full(4, 3.0), tokens, np.array([3, 3]), np.full(2, scale))
 
