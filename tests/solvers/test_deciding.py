@@ -77,6 +77,31 @@ def test_what_is_known_is_kept_where_boxes_are_too_many(monkeypatch):
     assert found.status == "time_limit"
 
 
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ArithmeticError])
+@pytest.mark.parametrize("after", [0, 1, 2, 4, 7, 12, 20])
+def test_a_bound_holds_wherever_the_search_breaks_off(after, stop, monkeypatch):
+    """In the middle of a split, when a part of a box is not known yet, too."""
+    within, left = highs.Relaxation.within, 0
+
+    def breaks_off(*given):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise stop
+        return within(*given)
+
+    monkeypatch.setattr(highs.Relaxation, "within", breaks_off)
+    for seed in range(12):
+        p, left = random_fleet(seed, "cost"), after
+        best = best_by_trying_all(p)
+        for known in (NOTHING, replace(NOTHING, value=best and 2 * best)):
+            found = deciding.solve(fleet.build(p).model, Limits(), known)
+
+            assert best is None or found.status != "infeasible"
+            assert best is None or found.bound is None or found.bound <= best + 1e-6
+            assert left >= 0 or found.status == ("interrupted" if stop is KeyboardInterrupt else "time_limit")
+
+
 def test_a_point_that_is_not_decided_is_looked_at_again_with_more_nodes(monkeypatch):
     built, nodes = fleet.build(cheapest(4, 90.0)), list[int]()
     whole = highs.solve
