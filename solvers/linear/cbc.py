@@ -57,8 +57,8 @@ def second_opinion(model: Program, seconds: float, first: Outcome) -> Outcome:
 
 
 def _optimal_integers(model: Program, seconds: float) -> dict[int, int] | None:
-    """Integer variables of the plan that CBC calls optimal at gap 0, None where it does not; those that are in
-    no row and cost nothing have no value."""
+    """Integer variables of the plan that CBC calls optimal at gap 0, but those that are in no row and cost
+    nothing; None where it does not."""
     import pulp
 
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
