@@ -7,7 +7,7 @@ import pytest
 from solvers import fleet
 from solvers.fleet.goals import COST
 from solvers.fleet.types import FleetProblem
-from solvers.linear import INF, Limits, Linear, Outcome, cbc, deciding, highs, total
+from solvers.linear import INF, Limits, Linear, Outcome, cbc, deciding, highs, met, total
 from solvers.linear.program import better
 from tests.solvers.fleets import best_by_trying_all, random_fleet
 from tests.solvers.test_bounds_hold import medium
@@ -155,12 +155,15 @@ def test_long_searches_branch_on_nodes_first(monkeypatch):
 
 
 def test_a_long_search_ends_once_it_is_near_enough(monkeypatch):
+    looks = list[bool]()
     monkeypatch.setattr(highs, "LONG", 1)
+    monkeypatch.setattr(highs, "met", lambda *known: looks.append(met(*known)) or looks[-1])
     found = highs.solve(hard(), Limits(gap=0.0, enough=0.9, seconds=60.0), None)
 
     assert found.value is not None
     assert found.bound is not None
     assert 0.0 < (found.value - found.bound) / abs(found.value) <= 0.9
+    assert looks[-1] and looks.count(True) < 0.1 * len(looks)
 
 
 @pytest.mark.parametrize(
