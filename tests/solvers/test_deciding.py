@@ -1,6 +1,7 @@
 """Integers that decide: against trying every fleet, against HiGHS alone, and where the search ends early."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -100,6 +101,18 @@ def test_a_bound_holds_wherever_the_search_breaks_off(after, stop, monkeypatch):
             assert best is None or found.status != "infeasible"
             assert best is None or found.bound is None or found.bound <= best + 1e-6
             assert left >= 0 or found.status == ("interrupted" if stop is KeyboardInterrupt else "time_limit")
+
+
+def test_time_may_end_before_the_first_split(monkeypatch):
+    """What no plan is below is then the relaxation."""
+    model = fleet.build(cheapest(0, 40.0)).model
+    clock = iter([0.0, 0.5, *[2.0] * 9])
+    monkeypatch.setattr(deciding, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    found = deciding.solve(model, Limits(seconds=1.0), NOTHING)
+    relaxed = highs.solve(model, Limits(), None, relaxed=True).value
+
+    assert (found.status, found.value) == ("time_limit", None)
+    assert relaxed <= found.bound <= relaxed + deciding.step(model)
 
 
 def test_a_point_that_is_not_decided_is_looked_at_again_with_more_nodes(monkeypatch):
