@@ -100,8 +100,9 @@ def _layer(p: MovesProblem, at: int, limits: Limits) -> tuple[Ints, int]:
     least = 0 if search.copies == 0 else fewest_copies(load, p.speed, held, search.limit, limits)
     if search.copies > least and small(len(load), p.slots):
         left = replace(limits, seconds=min(limits.seconds, EXACT_S))
-        exact, least = moved(load, p.slots, p.speed, held, limit, left)
+        exact, proven = moved(load, p.slots, p.speed, held, limit, left)
         search.offer(exact)
+        least = max(least, proven)
     assert search.best is not None
     return search.best, least
 

@@ -46,16 +46,16 @@ def apart(p: FleetProblem) -> bool:
     by replicas that are spread evenly."""
     if p.survive is None or p.survive.sure:
         return False
-    many = comb(sum(stock.nodes for stock in p.stocks.values()), p.survive.nodes)
+    nodes = sum(stock.nodes for stock in p.stocks.values())
+    many = comb(nodes, min(p.survive.nodes, nodes))
     return many <= LOSSES and many * len(p.columns) <= SIZE
 
 
 def losses(p: FleetProblem) -> list[tuple[Node, ...]]:
-    """Every set of nodes that may be lost."""
+    """Every set of nodes that may be lost: all, where they are no more than may be."""
     assert p.survive is not None
-    return list(
-        combinations(((g, i) for g, stock in p.stocks.items() for i in range(stock.nodes)), p.survive.nodes)
-    )
+    nodes = [(g, i) for g, stock in p.stocks.items() for i in range(stock.nodes)]
+    return list(combinations(nodes, min(p.survive.nodes, len(nodes))))
 
 
 def variables(p: FleetProblem, m: Linear, standings: Standings) -> dict[tuple[str, int, Hashable], Var]:

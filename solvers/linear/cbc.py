@@ -57,7 +57,8 @@ def second_opinion(model: Program, seconds: float, first: Outcome) -> Outcome:
 
 
 def _optimal_integers(model: Program, seconds: float) -> dict[int, int] | None:
-    """Integer variables of the plan that CBC calls optimal at gap 0, None where it does not."""
+    """Integer variables of the plan that CBC calls optimal at gap 0, but those that are in no row and cost
+    nothing; None where it does not."""
     import pulp
 
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -73,7 +74,8 @@ def _optimal_integers(model: Program, seconds: float) -> dict[int, int] | None:
             return None
     if problem.sol_status != pulp.LpSolutionOptimal:
         return None
-    return {i: round(variables[i].value()) for i, integer in enumerate(model.integer) if integer}
+    values = {i: variables[i].value() for i, integer in enumerate(model.integer) if integer}
+    return {i: round(value) for i, value in values.items() if value is not None}
 
 
 def stated(model: Program) -> tuple[Any, list[Any]]:

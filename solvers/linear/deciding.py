@@ -135,12 +135,15 @@ class Search:
         self.relaxed = highs.Relaxation(model, model.first)
         self.roomy = highs.Relaxation(model, model.first, model.room)
         self.numbers, self.tried = count(), 0
+        self.divided = -INF
+        """The value of the box that is being split, of which a part may not be among the boxes yet."""
         self.boxes: list[Box] = []
         self.points: list[Point] = []
 
     def run(self) -> None:
         """Until the best plan is proven, or time is over. Raises TooManyError, KeyboardInterrupt."""
         self._add(*(np.array(of)[self.columns] for of in (self.model.lower, self.model.upper)))
+        self.divided = INF
         spent = {"plan": 0.0, "bound": 0.0}
         while not self.proven and time.perf_counter() < self.stop:
             aim = self._split()
@@ -159,7 +162,7 @@ class Search:
     @property
     def lowest(self) -> float:
         """What no plan is below."""
-        return min([*(b.low for b in self.boxes[:1]), *(p.low for p in self.points)], default=self.value)
+        return min(self.divided, *(b.low for b in self.boxes[:1]), *(p.low for p in self.points), self.value)
 
     @property
     def value(self) -> float:
@@ -184,6 +187,7 @@ class Search:
             if not self.boxes or self.boxes[0].low > most or time.perf_counter() > self.stop:
                 return most
             box = heapq.heappop(self.boxes)
+            self.divided = box.low
             off = np.abs(box.at - np.round(box.at))
             worst = int(off.argmax())
             if off[worst] > WHOLE:
@@ -192,6 +196,7 @@ class Search:
                 self._point(box)
             else:
                 self._around(box)
+            self.divided = INF
 
     def _aim(self) -> float:
         """What the next plan may cost: as little as proves it, or, while boxes are few, half of the way from
@@ -274,9 +279,9 @@ class Search:
         value, bound = self.best.value, max(self.lowest, self._floor)
         if value is None and bound == INF:
             return Outcome("infeasible", None, None, None, self.known.solver)
-        bound = bound if value is None else min(bound, value)
         status = judge(value, bound, self.limits, stopped)
-        return replace(self.best, status=status, bound=bound, solver=self.known.solver)
+        stated = None if bound == -INF else bound
+        return replace(self.best, status=status, bound=stated, solver=self.known.solver)
 
 
 def step(model: Program) -> float:

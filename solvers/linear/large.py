@@ -73,10 +73,10 @@ def solve(model: Program, limits: Limits, start: Floats | None) -> Outcome:
         if smaller is not None:
             first = _without_flows(known, smaller)
             known = known.told(first.solver, first.values, first.bound)
-            if known.proven or first.status == "interrupted" or time.perf_counter() > stop:
-                return known.outcome(first.status)
             if first.status == "infeasible" and known.values is None:
                 return first
+            if known.proven or first.status == "interrupted" or time.perf_counter() > stop:
+                return known.outcome("interrupted" if first.status == "interrupted" else "time_limit")
         whole = _one_flow_each(model)
         if whole or known.values is not None:  # else there is no plan that its bound could prove
             known = _relaxed(known, model, stop)

@@ -103,7 +103,7 @@ def test_a_line_of_two_layers_by_hand():
     assert steps == pytest.approx([12 + 0.25, 12 + 3 + 0.25, 18 + 3 + 0.25])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.tuples(*[st.floats(0.05, 3.0)] * 4), st.integers(1, 4), st.integers(1, 40))
 def test_equal_layers_take_what_the_formula_says(each, m, layers):
     """All but the last: a way or m on the busiest; then a way and the rest on the busiest."""
@@ -113,7 +113,7 @@ def test_equal_layers_take_what_the_formula_says(each, m, layers):
     assert line([each] * layers, m) == pytest.approx(told, rel=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(*[st.floats(0.1, 3.0)] * 4), min_size=1, max_size=12), st.integers(1, 4))
 def test_unlike_layers_take_what_a_replay_of_them_takes(layers, m):
     """Event by event: of those that wait the earliest layer goes next, then the earliest micro-batch."""
@@ -245,7 +245,7 @@ def test_a_slow_link_between_zones_is_paid_both_ways():
     assert step[1.0] - step[100.0] == pytest.approx(80 * 2 * message * (1 / 1e9 - 1 / 100e9), rel=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.sampled_from([("h20", "h100-sxm"), ("l40s", "h200-sxm"), ("h100-sxm", "h20")]),
     st.sampled_from([("qwen3-235b-a22b-fp8", True), ("llama-3.1-70b", False), ("gpt-oss-120b", True)]),
@@ -263,7 +263,7 @@ def test_more_ffn_gpus_in_a_node_are_never_slower(pair, model, ranks, sequences,
     assert (step[1:] <= step[:-1] * 1.01).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.sampled_from([(1, 1, 1, 8), (2, 4, 1, 16), (8, 2, 8, 1)]),
     st.floats(1.0, 1024.0),

@@ -190,7 +190,7 @@ def longest(groups: int, of: int, streamed: int, g: float, c: float, ahead: int 
     return ends[-1] - ends[-2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 3), st.integers(1, 6), st.integers(1, 6), st.floats(0.1, 5.0), st.floats(0.1, 5.0))
 def test_a_step_that_copies_ahead_is_as_long_as_played(groups, of, streamed, g, c):
     streamed = min(streamed, of)

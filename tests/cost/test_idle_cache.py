@@ -65,7 +65,7 @@ def test_ways_share_the_requests():
     assert r.tokens.sum() == pytest.approx(1100)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.floats(1, 1e5), st.floats(0.1, 100))
 def test_che_s_time_fills_the_room(room: float, rate: float):
     r = stated(Reuse(name="turns", gap_s=60, again=0.5))

@@ -248,7 +248,7 @@ def test_an_unknown_engine_or_precision_is_refused_with_those_known():
 # For any model
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(card=cards(), engine=st.sampled_from(ENGINES), gib=st.sampled_from([24.0, 80.0]))
 def test_more_gpus_never_leave_less_kv_room_in_the_replica(card: ModelCard, engine: str, gib: float):
     d = valid_designs(card, engine, 16, 32)
@@ -261,7 +261,7 @@ def test_more_gpus_never_leave_less_kv_room_in_the_replica(card: ModelCard, engi
         assert (total[grown] >= total[i]).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(card=cards(), contexts=st.lists(st.integers(0, 10**5), min_size=2, max_size=4))
 def test_cache_never_shrinks_with_context_and_capacity_never_grows(card: ModelCard, contexts: list[int]):
     d, p = valid_designs(card, "vllm", 8, 16), precisions(card)

@@ -29,7 +29,7 @@ from tests.cost.samples import (
 
 FLOATS = {"batch": st.floats(1, 512), "context": st.floats(16, 60000), "new": st.floats(0, 8192)}
 DESIGNS = designs((1, 1, 1, 1, 1), (8, 1, 1, 8, 1), (4, 2, 1, 4, 1), (1, 1, 8, 1, 8), (2, 1, 4, 1, 8))
-SOME = settings(max_examples=25, deadline=None)
+SOME = settings(max_examples=25)
 
 
 def test_llama_8b_decodes_a_token_on_an_h100_in_seven_milliseconds():

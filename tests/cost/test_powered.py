@@ -70,14 +70,14 @@ def test_a_nodes_cap_limits_its_gpus_evenly_where_limits_were_measured(cap, each
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(**FLOATS, more=st.floats(1, 3), share=st.floats(0.5, 1))
 def test_more_to_do_never_takes_less_time_under_a_limit(name, batch, context, new, more, share):
     assert_more_takes_no_less(cost(KINDS[name]).limited(share * H100), batch, context, new, more)
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(**FLOATS, more=st.floats(1, 1.5), share=st.floats(0.5, 1))
 def test_a_higher_limit_never_takes_more_time(name, batch, context, new, more, share):
     load, free = Load.of(batch, context, new, context), cost(KINDS[name])

@@ -142,7 +142,7 @@ def test_stages_are_split_as_vllm_does():
         assert [b - a for a, b in stage_layers(case["layers"], case["pp"])] == case["vllm"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(card=cards(), engine=st.sampled_from(ENGINES))
 def test_all_gpus_together_hold_at_least_the_checkpoint(card: ModelCard, engine: str):
     d = valid_designs(card, engine, 16, 32)
@@ -155,7 +155,7 @@ def test_all_gpus_together_hold_at_least_the_checkpoint(card: ModelCard, engine:
     assert held[d.gpus == 1] == pytest.approx(checkpoint)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tp=st.sampled_from([1, 2, 4, 8]), pp=st.integers(1, 6))
 def test_all_gpus_together_hold_exactly_the_checkpoint_where_every_matrix_divides(tp: int, pp: int):
     weights = room_by_stage(SMALL, GIB, designs((tp, pp)), precisions(SMALL), "vllm", 2048).weights_bytes

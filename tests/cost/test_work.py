@@ -19,7 +19,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(batch=st.floats(1, 512), context=st.floats(16, 60000))
 def test_parts_add_up_to_the_step(name, layout, batch, context):
     model, one, load = cost(KINDS[name]), designs(LAYOUTS[layout]), Load.of(batch, context)

@@ -89,6 +89,7 @@ def test_agrees_with_trying_every_place(
 def test_search_reaches_what_is_exact_and_the_bound_is_below(shape: tuple[int, int, int]) -> None:
     for seed in range(2):
         p = sampled(seed, 6, *shape)
+        assert affinity_exact.solvable(p)
         exact = p.cost(affinity_exact.solve(p))
         search = Search(p, seed)
         for _ in range(4):
@@ -112,6 +113,24 @@ def test_too_many_layouts_are_searched_with_a_bound(shape: tuple[int, int, int])
     assert s.objective == pytest.approx(p.cost(s.place))
     assert 0 < s.bound <= s.objective < p.cost(in_order)
     assert (again.place == s.place).all()
+
+
+@pytest.mark.parametrize("shape", [(12, 12, 6), (12, 3, 3)])
+def test_a_bound_is_made_whole_only_where_every_cost_is(shape: tuple[int, int, int]) -> None:
+    """In other units it is the same bound, but for what it was rounded up by."""
+    p = sampled(3, 3, *shape)
+    for intra, inter in ((1.0, 2.0), (0.5, 1.0), (1.0, 1.5)):
+        own = replace(p, intra_cost=intra, inter_cost=inter)
+        whole, small = (affinity.solve(replace(own, tokens=own.tokens / k), QUICK) for k in (1.0, 1024.0))
+        rounded_up = whole.bound - 1024 * small.bound
+
+        assert small.objective == pytest.approx(whole.objective / 1024)
+        assert whole.bound < whole.objective
+        if inter == 2 * intra == 2.0:
+            assert whole.bound.is_integer()
+            assert -1e-6 <= rounded_up < 1
+        else:
+            assert rounded_up == pytest.approx(0.0, abs=1e-6)
 
 
 def test_paths_of_gpus_bound_the_whole_chain_closely() -> None:

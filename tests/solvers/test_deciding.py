@@ -1,13 +1,14 @@
 """Integers that decide: against trying every fleet, against HiGHS alone, and where the search ends early."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from solvers import fleet
 from solvers.fleet.goals import COST
 from solvers.fleet.types import FleetProblem
-from solvers.linear import INF, Limits, Linear, Outcome, cbc, deciding, highs, total
+from solvers.linear import INF, Limits, Linear, Outcome, cbc, deciding, highs, met, total
 from solvers.linear.program import better
 from tests.solvers.fleets import best_by_trying_all, random_fleet
 from tests.solvers.test_bounds_hold import medium
@@ -77,6 +78,43 @@ def test_what_is_known_is_kept_where_boxes_are_too_many(monkeypatch):
     assert found.status == "time_limit"
 
 
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ArithmeticError])
+@pytest.mark.parametrize("after", [0, 1, 2, 4, 7, 12, 20])
+def test_a_bound_holds_wherever_the_search_breaks_off(after, stop, monkeypatch):
+    """In the middle of a split, when a part of a box is not known yet, too."""
+    within, left = highs.Relaxation.within, 0
+
+    def breaks_off(*given):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise stop
+        return within(*given)
+
+    monkeypatch.setattr(highs.Relaxation, "within", breaks_off)
+    for seed in range(12):
+        p, left = random_fleet(seed, "cost"), after
+        best = best_by_trying_all(p)
+        for known in (NOTHING, replace(NOTHING, value=best and 2 * best)):
+            found = deciding.solve(fleet.build(p).model, Limits(), known)
+
+            assert best is None or found.status != "infeasible"
+            assert best is None or found.bound is None or found.bound <= best + 1e-6
+            assert left >= 0 or found.status == ("interrupted" if stop is KeyboardInterrupt else "time_limit")
+
+
+def test_time_may_end_before_the_first_split(monkeypatch):
+    """What no plan is below is then the relaxation."""
+    model = fleet.build(cheapest(0, 40.0)).model
+    clock = iter([0.0, 0.5, *[2.0] * 9])
+    monkeypatch.setattr(deciding, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    found = deciding.solve(model, Limits(seconds=1.0), NOTHING)
+    relaxed = highs.solve(model, Limits(), None, relaxed=True).value
+
+    assert (found.status, found.value) == ("time_limit", None)
+    assert relaxed <= found.bound <= relaxed + deciding.step(model)
+
+
 def test_a_point_that_is_not_decided_is_looked_at_again_with_more_nodes(monkeypatch):
     built, nodes = fleet.build(cheapest(4, 90.0)), list[int]()
     whole = highs.solve
@@ -130,12 +168,15 @@ def test_long_searches_branch_on_nodes_first(monkeypatch):
 
 
 def test_a_long_search_ends_once_it_is_near_enough(monkeypatch):
+    looks = list[bool]()
     monkeypatch.setattr(highs, "LONG", 1)
+    monkeypatch.setattr(highs, "met", lambda *known: looks.append(met(*known)) or looks[-1])
     found = highs.solve(hard(), Limits(gap=0.0, enough=0.9, seconds=60.0), None)
 
     assert found.value is not None
     assert found.bound is not None
     assert 0.0 < (found.value - found.bound) / abs(found.value) <= 0.9
+    assert looks[-1]
 
 
 @pytest.mark.parametrize(

@@ -112,3 +112,17 @@ def test_more_slots_and_fewer_slots_than_before_are_filled() -> None:
 
         assert [len(gpu) for gpu in s.place[0]] == [room, room]
         assert s.status == "optimal"
+
+
+def test_an_exact_search_that_ends_early_takes_nothing_from_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither GPU holds expert 2, so one copy is proven, though two are needed."""
+    p = MovesProblem(
+        np.array([[26.0, 26.0, 24.0]]), np.array([2, 2]), np.ones(2), [[[0, 1], [0, 1]]], [[[2, 0], [1, 2]]]
+    )
+    assert experts_moves.solve(p).bound == 2
+    monkeypatch.setattr(experts_moves, "moved", lambda *_: (None, 0))
+    s = experts_moves.solve(p)
+
+    assert (s.objective, s.bound, s.status) == (2, 1, "time_limit")

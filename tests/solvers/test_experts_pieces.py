@@ -107,6 +107,40 @@ def test_an_exchange_is_priced_at_what_it_brings(seed: int):
             assert state(moved) == (pytest.approx(over + change[p, q]), copies + more[p, q])
 
 
+@settings(max_examples=20, derandomize=True)
+@given(seed=st.integers(0, 10**6), spare=st.sampled_from([0.0, 0.8, 1.0]))
+def test_a_change_of_expert_is_priced_at_what_it_brings(seed: int, spare: float):
+    """Exactly, but where GPUs elsewhere hold both experts and are near the time."""
+    load, slots, speed, held = layer(seed)
+    r, gpu = np.random.default_rng(seed), np.repeat(np.arange(len(slots)), slots)
+    begun = r.permutation([*range(len(load)), *r.integers(0, len(load), len(gpu))][: len(gpu)])
+    if len(set(begun)) < len(load):
+        return
+
+    def split(expert: np.ndarray) -> Placement:
+        return tuple(tuple(int(e) for e in expert[gpu == g]) for g in range(len(slots)))
+
+    limit = spare * float(times(split(begun), load, speed).max())
+    search = experts_moves_search.Search(load, speed, gpu, held, limit, 0)
+
+    def state(expert: np.ndarray) -> tuple[float, int]:
+        return np.maximum(times(split(expert), load, speed) - limit, 0).sum(), copied(split(expert), held)
+
+    over, copies = state(begun)
+    spare_slots = np.flatnonzero(np.bincount(begun)[begun] > 1)
+    _, change, more = experts_moves_search.State(search, begun)._changes(spare_slots)
+
+    for at, f in product(range(len(spare_slots)), range(len(load))):
+        p, e = spare_slots[at], begun[spare_slots[at]]
+        moved = begun.copy()
+        moved[p] = f
+        both = {*gpu[begun == e]} & {*gpu[begun == f]} - {gpu[p]}
+        if e == f:
+            assert change[at, f] == np.inf
+        elif not both or not limit:
+            assert state(moved) == (pytest.approx(over + change[at, f]), copies + more[at, f])
+
+
 def test_one_exchange_brings_a_hot_gpu_within_the_time():
     """By hand: 9 + 5 and 1 + 2 on two GPUs; 9 + 1 and 5 + 2 copy two weights, the fewest within 11."""
     held = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
@@ -157,6 +191,12 @@ def test_whole_groups_on_nodes_are_dealt_as_well_as_can_be(seed: int, groups: li
     assert tuple(tuple(sorted(gpu)) for gpu in place) in kept
     assert reached == pytest.approx(times(place, load, speed).max())
     assert bound == pytest.approx(min(times(p, load, speed).max() for p in kept)) == reached
+
+
+def test_layers_of_a_hundred_cells_are_small():
+    """Ten experts, up to five replicas of each, two GPUs; with a slot more it is six."""
+    assert experts_small.small(10, np.array([7, 7]))
+    assert not experts_small.small(10, np.array([7, 8]))
 
 
 def test_groups_that_no_node_has_slots_for_are_refused():

@@ -1,6 +1,6 @@
 """One placement for several steps: by hand, by trying every placement, and above its bound."""
 
-from itertools import combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from solvers import experts
 from solvers.experts import robust as experts_robust
+from solvers.experts.bound import balance_bound
 from solvers.experts.robust import RobustProblem
 from solvers.experts.types import ExpertsProblem, Place
 from solvers.linear import Limits
@@ -22,6 +23,12 @@ def steps_of(load: np.ndarray, place: Place, speed: np.ndarray) -> np.ndarray:
         for w in load
     ]
     return np.max(time, axis=1) / (load.sum(1) / speed.sum())
+
+
+def _swapped(expert: np.ndarray, i: int, j: int) -> np.ndarray:
+    other = expert.copy()
+    other[[i, j]] = expert[[j, i]]
+    return other
 
 
 def test_two_steps_that_want_different_places_by_hand() -> None:
@@ -58,6 +65,39 @@ def test_agrees_with_trying_every_placement(data: st.DataObject) -> None:
     assert s.steps[:, 0] == pytest.approx(steps_of(load, s.place[0], speed))
     assert s.objective == pytest.approx(best, rel=1e-4)
     assert s.objective * (1 - 1e-4) <= s.bound <= best * (1 + 1e-9)
+
+
+@settings(max_examples=25, derandomize=True)
+@given(st.integers(0, 10**6), st.sampled_from(["mean", "worst"]))
+def test_the_quick_bound_holds_and_every_move_helps_as_much_as_it_says(
+    seed: int, over: experts_robust.Over
+) -> None:
+    r = np.random.default_rng(seed)
+    slots, speed = r.integers(1, 4, 2), r.choice([1.0, 0.5], 2)
+    n = int(min(4, slots.sum()))
+    part = r.uniform(0, 9, (3, n)) ** 2
+    part *= speed.sum() / part.sum(1, keepdims=True)
+    each = [combinations_with_replacement(range(n), k) for k in slots.tolist()]
+    every = [np.array([*a, *b]) for a, b in product(*each) if {*a, *b} == set(range(n))]
+    least = float(balance_bound(part.mean(0)[None], slots, speed)[0])
+    p = RobustProblem(part[:, None], slots, speed, over)
+    search = experts_robust.Search(part, slots, speed, over, seed)
+
+    def value(expert: np.ndarray) -> float:
+        place = [expert[search.gpu == g].tolist() for g in (0, 1)]
+        steps = steps_of(part, place, speed)
+        return float(steps.mean() if over == "mean" else steps.max() + 1e-5 * steps.mean())
+
+    assert experts_robust._bound(part, least, p) <= min(map(value, every)) * (1 + 1e-9)
+    for expert in every[:: len(every) // 4 + 1]:
+        for move in (lambda e: search._exchange(e, 3), search._change):
+            before, now = expert.copy(), expert.copy()
+            helped = move(now)
+            assert helped == (value(now) < value(before) * (1 - 1e-10)) == (now != before).any()
+        swapped = [value(_swapped(expert, i, j)) for i, j in combinations(range(len(expert)), 2)]
+        best = expert.copy()
+        search._exchange(best, 3)
+        assert value(best) == pytest.approx(min([value(expert), *swapped]))
 
 
 @settings(max_examples=8)

@@ -8,7 +8,7 @@ import pytest
 
 from solvers import fleet
 from solvers.fleet.extract import fullest, value
-from solvers.fleet.goals import COST, ENERGY, GPUS, THROUGHPUT
+from solvers.fleet.goals import COST, ENERGY, GPUS, SPARE, THROUGHPUT
 from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock, Transfer
 from solvers.linear import Limits, total
 from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, goal, random_fleet
@@ -551,6 +551,27 @@ def test_a_column_of_one_easy_bucket_alone_does_not_set_the_scale():
 
     assert solved(p).rate == pytest.approx(2 / (0.9 * 0.5 + 0.1 * 0.01), rel=1e-6)
     assert 1 <= fleet.reference(p) / solved(p).rate <= 2
+
+
+@pytest.mark.parametrize("slower", [1.0, 1000.0])
+def test_traffic_is_counted_in_what_all_classes_serve(slower):
+    """Two replicas of 20 requests/s and four of 2 at their fastest, twice that with prefill apart."""
+    use = {c: replace(k, use={"busy": {"chat": slower * k.first["chat"]}}) for c, k in SMALL.columns.items()}
+    p = replace(SMALL, columns=use, objective=THROUGHPUT, demand=None)
+    halves = {f"{c} {group}": replace(k, group=group) for c, k in use.items() for group in "PD"}
+    apart = replace(p, columns=halves, pairs={("P", "D", "chat"): Transfer(0.0)}, nic={"P": 1.0, "D": 1.0})
+
+    assert fleet.reference(p) == pytest.approx(48.0 / slower) == fleet.reference(apart)
+
+
+def test_work_to_spare_is_counted_for_what_there_is_to_serve():
+    """A column may serve buckets that nobody asks for: 22/s keep one of 2 GPUs busy and one of 1, of which
+    a hundredth of the busy part counts."""
+    wide = {c: replace(k, use={"busy": {**k.first, "other": 1.0}}) for c, k in SMALL.columns.items()}
+    s = solved(replace(SMALL, columns=wide, objective=SPARE))
+
+    assert s.replicas == {"h100-tp2": 1, "l4-tp1": 1}
+    assert s.objective == pytest.approx(3 + 0.02 + 0.01) == s.bound
 
 
 def test_a_demand_far_below_what_can_be_served_does_not_hold_throughput_back():

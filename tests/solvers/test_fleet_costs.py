@@ -72,6 +72,12 @@ def test_the_mean_latency_may_be_a_budget():
     assert solved(fastest).rate == pytest.approx(20.0)
 
 
+def test_replicas_without_traffic_take_what_they_take_idle():
+    idle = FleetSolution("optimal", None, None, "", {"c": 2})
+
+    assert fleet_costs.highest(SMALL.columns["c"], "c", idle) == 200.0
+
+
 def test_a_cost_is_never_below_nothing():
     p = replace(SMALL, columns={"c": replace(SMALL.columns["c"], tangents=((-100.0, {"w": 1.0}),))})
 

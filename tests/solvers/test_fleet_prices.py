@@ -10,9 +10,9 @@ import pytest
 from solvers import fleet
 from solvers.fleet import prices as fleet_prices
 from solvers.fleet.extract import extract
-from solvers.fleet.goals import THROUGHPUT
-from solvers.fleet.prices import few, prices
-from solvers.fleet.types import Column, FleetProblem, Stock
+from solvers.fleet.goals import COST, THROUGHPUT
+from solvers.fleet.prices import Prices, few, prices
+from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock
 from solvers.linear import Limits
 from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, random_fleet
 
@@ -99,6 +99,47 @@ def test_a_group_without_a_partner_goes():
 
     assert all(k.group is None for k in few(p, lone).columns.values())
     assert few(p, p.columns).columns.keys() >= {c for c, k in p.columns.items() if k.group is None}
+
+
+def looked_through(
+    answers: list[FleetSolution], limits: Limits
+) -> tuple[FleetSolution, list[tuple[int, float]]]:
+    """`searched` where `answers` are found in turn, and how many columns had how many seconds each time.
+
+    No fleet is below 100, with b none below 105, with c none below 150."""
+    columns = {c: Column("a", 1, {"busy": {"0": 1.0}}) for c in "abc"}
+    p = FleetProblem(columns, {"a": Stock(9, 1, 1.0)}, {"0": 1.0}, COST, 1.0)
+    looks = list[tuple[int, float]]()
+
+    def answer(near: FleetProblem, own: Limits) -> FleetSolution:
+        looks.append((len(near.columns), round(own.seconds)))
+        return answers[len(looks) - 1]
+
+    return fleet_prices.searched(p, Prices(100.0, {"a": 0.0, "b": 5.0, "c": 50.0}), limits, answer), looks
+
+
+@pytest.mark.parametrize(
+    ("answers", "looks", "status", "value", "bound"),
+    [
+        ([("optimal", 104, 104)], 1, "optimal", 104, 104),  # below all that b could give
+        ([("time_limit", 120, 103)], 1, "time_limit", 120, 103),  # more columns prove no more
+        ([("time_limit", 120, 105)], 1, "time_limit", 120, 105),
+        ([("time_limit", 120, 110), ("optimal", 108, 108)], 2, "optimal", 108, 108),
+        ([("optimal", 120, 120), ("optimal", 120, 120)], 2, "optimal", 120, 120),
+        ([("optimal", 120, 120), ("within_gap", 121, 119), ("optimal", 120, 120)], 3, "optimal", 120, 120),
+        ([("infeasible", None, None)] * 2 + [("optimal", 160, 160)], 3, "optimal", 160, 160),
+        ([("infeasible", None, None)] * 3, 3, "infeasible", None, None),
+        ([("optimal", 120, 120), ("interrupted", None, None)], 2, "interrupted", 120, 105),
+    ],
+)
+def test_columns_are_looked_through_until_no_other_can_do_better(answers, looks, status, value, bound):
+    found = [FleetSolution(word, v, b, "") for word, v, b in answers]
+    s, looked = looked_through(found, Limits(seconds=100.0))
+
+    assert [count for count, _ in looked] == [1, 2, 3][:looks]
+    assert [seconds for _, seconds in looked] == [50, 50, 100][:looks]
+    assert (s.status, s.objective, s.bound) == (status, value, bound)
+    assert value is None or s.least == {"a": 100.0, "b": 105.0, "c": 150.0}
 
 
 @pytest.mark.parametrize(("many", "nodes", "told"), [(500, 1, True), (100, 250, True), (100, 249, False)])

@@ -9,7 +9,7 @@ import pytest
 from solvers import fleet
 from solvers.fleet import union as fleet_union
 from solvers.fleet.goals import COST, THROUGHPUT
-from solvers.fleet.types import Column, FleetProblem, Stock, Transfer
+from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock, Transfer
 from solvers.linear import Limits
 from tests.solvers import fleets
 
@@ -130,3 +130,21 @@ def test_the_union_agrees_with_trying_every_pair_of_fleets(seed):
     else:
         assert s.objective == pytest.approx(best, rel=1e-5)
         assert s.bound == pytest.approx(best, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_part_that_is_taken_out_of_the_union_is_what_was_put_in(seed):
+    parts, weights = two(seed)
+    whole = fleet_union.union(parts, weights, 7.0)
+    every = FleetSolution("optimal", None, None, "", dict.fromkeys(whole.columns, 1))
+    one = FleetSolution("optimal", None, None, "", dict.fromkeys(list(whole.columns)[:1], 1))
+
+    for m, (put, weight) in enumerate(zip(parts, weights, strict=True)):
+        own = fleet_union.part_of(whole, every, m, weight)
+        assert own.columns == {c: replace(column, tangents=[]) for c, column in put.columns.items()}
+        assert (own.pairs, own.nic, own.stocks, own.budget) == (put.pairs, put.nic, put.stocks, put.budget)
+        assert own.share == pytest.approx(put.share)
+        assert own.demand == pytest.approx(weight * 7.0)
+    alone = fleet_union.part_of(whole, one, 0, weights[0])
+    assert list(alone.columns) == list(alone.kinds) == list(parts[0].columns)[:1]
+    assert not alone.pairs

@@ -51,6 +51,15 @@ def test_what_c_prints_while_muted_is_lost_and_what_it_prints_after_is_not(capfd
     assert capfd.readouterr().out == "kept\n"
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no list of open files here")
+def test_a_solve_leaves_no_file_open():
+    SMALL.solve(Limits())
+    before = os.listdir("/proc/self/fd")
+    SMALL.solve(Limits())
+
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_programs_of_few_rows_and_many_columns_skip_presolve():
     """There it takes a minute and looks at no clock; of all other programs it stays."""
     assert highs.shaped(rows=7, columns=34_040) == {"presolve": "off"}

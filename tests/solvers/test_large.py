@@ -246,8 +246,7 @@ def test_what_is_left_without_flows_by_hand() -> None:
     assert small.model.solve(Limits()).value == pytest.approx(4.0)
 
 
-@pytest.mark.usefixtures("all_are_large")
-def test_a_relaxation_whose_plan_the_program_does_not_have_is_not_the_answer() -> None:
+def too_loose() -> Linear:
     """7 g is enough for 6 without any n, but too much: exactly 6 takes f of two n."""
     m = Linear("too loose")
     n = m.integers("n", "n", 9)["n"]
@@ -256,11 +255,31 @@ def test_a_relaxation_whose_plan_the_program_does_not_have_is_not_the_answer() -
     m.minimise([n * 1.0])
     m.add("busy", 0, f * 1.0 <= n * 3.0)
     m.add("serve", 0, total([f * 1.0, g * 7.0]).equals(6.0))
-    small = flows.without(m)
+    return m
+
+
+@pytest.mark.usefixtures("all_are_large")
+def test_a_relaxation_whose_plan_the_program_does_not_have_is_not_the_answer() -> None:
+    small = flows.without(too_loose())
 
     assert small is not None
     assert small.model.solve(Limits()).value == pytest.approx(0.0)
-    assert m.solve(Limits()).value == pytest.approx(2.0)
+    assert too_loose().solve(Limits()).value == pytest.approx(2.0)
+
+
+@pytest.mark.usefixtures("all_are_large")
+@pytest.mark.parametrize("word", ["optimal", "infeasible"])
+def test_what_is_said_without_flows_is_not_said_with_them_where_time_is_over(
+    word: linear.Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Optimal there, with no plan here; or infeasible, against the plan that is known."""
+    optimal = Outcome("optimal", 0.0, 0.0, np.array([0.0, 1.0]), "HiGHS")
+    infeasible = Outcome("infeasible", None, None, None, "HiGHS")
+    monkeypatch.setattr(large, "searched", lambda *_: optimal if word == "optimal" else infeasible)
+    known = None if word == "optimal" else np.array([3.0, 0.0, 6.0])
+    found = too_loose().solve(Limits(seconds=-1.0), known)
+
+    assert (found.status, found.value) == ("time_limit", None if known is None else 3.0)
 
 
 def known(value: float) -> large.Known:

@@ -139,9 +139,9 @@ def test_cbc_without_a_proof_changes_nothing():
     assert cbc.second_opinion(hard(), 1.0, first) is first
 
 
-def test_cbc_states_every_kind_of_row():
+def test_cbc_states_every_kind_of_row_and_columns_in_none():
     m = Linear("rows")
-    a, b = m.integers("v", "ab", 9).values()
+    a, b, _ = m.integers("v", "abc", 9).values()
     m.add("le", 0, total([a, b]) <= 7.0)
     m.add("ge", 0, total([a]) >= 2.0)
     m.add("eq", 0, total([b]).equals(3.0))
