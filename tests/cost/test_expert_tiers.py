@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cost.expert_tiers import missed, rest_chosen, rest_touched
@@ -15,7 +15,6 @@ def touched(experts, top_k, tokens, held):
     return float(rest_touched(experts, top_k, np.array([tokens]), np.array([held]))[0])
 
 
-@settings
 @given(ASKED)
 def test_nothing_held_leaves_all_distinct_experts_and_all_held_leaves_none(asked):
     (experts, top_k), tokens, _ = asked
@@ -25,7 +24,6 @@ def test_nothing_held_leaves_all_distinct_experts_and_all_held_leaves_none(asked
     assert touched(experts, top_k, tokens, experts) == pytest.approx(0.0, abs=1e-6)
 
 
-@settings
 @given(ASKED)
 def test_more_held_leaves_less_and_more_tokens_leave_more(asked):
     (experts, top_k), tokens, part = asked
@@ -37,7 +35,6 @@ def test_more_held_leaves_less_and_more_tokens_leave_more(asked):
     assert touched(experts, top_k, 2 * tokens, held) >= left - 1e-9
 
 
-@settings
 @given(ASKED)
 def test_the_popular_ones_get_more_than_their_number(asked):
     (experts, _), _, part = asked
@@ -56,7 +53,6 @@ def test_one_token_chooses_its_experts_by_their_share():
     assert left / first == pytest.approx(rest_chosen(128, held), rel=5e-3, abs=1e-4)
 
 
-@settings
 @given(ASKED)
 def test_a_cache_misses_more_than_the_popular_ones_would_and_less_the_larger_it_is(asked):
     """Holding those met last is at best as good as holding the most popular ones."""

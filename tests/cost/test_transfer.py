@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.replays.transfers import replay_transfers
@@ -35,7 +35,6 @@ def chunk_after_chunk(computed: list[float], part: float, last: float) -> float:
     return sent - ready
 
 
-@settings
 @given(st.lists(SECONDS, min_size=2, max_size=9).map(sorted), SECONDS, SECONDS)
 def test_what_is_seen_is_what_a_simulation_of_chunks_sees(computed, part, last):
     whole = (len(computed) - 1) * part + max(part, last)
@@ -44,7 +43,6 @@ def test_what_is_seen_is_what_a_simulation_of_chunks_sees(computed, part, last):
     assert seen == pytest.approx(chunk_after_chunk(computed, part, max(part, last)))
 
 
-@settings
 @given(st.floats(0.01, 1.0), SECONDS, SECONDS)
 def test_the_longest_bearable_transfer_is_just_seen_so_long(last, hidden, seen):
     o = Overlap(last, hidden)
