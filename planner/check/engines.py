@@ -65,10 +65,17 @@ CACHE: dict[str, dict[str, Generations]] = {
     "trtllm": {"fp8": AMPERE, "nvfp4": frozenset({"blackwell_dc"})},
     "llama.cpp": {},
 }
+COMMANDS = {
+    "vllm": "vllm",
+    "sglang": "sglang.launch_server",
+    "trtllm": "trtllm-serve",
+    "llama.cpp": "llama-server",
+}
+"""A word of the command that starts a server."""
 
 
 def violations(case: Case) -> Iterator[Violation]:
-    """Everything that the engine of a group refuses."""
+    """Everything that the engine of a group refuses, and commands that start another one."""
     for index, replica in enumerate(case.plan.replicas):
         if replica.engine not in RUNS or case.card is None:
             continue
@@ -77,6 +84,10 @@ def violations(case: Case) -> Iterator[Violation]:
             yield from _device(replica, device, case.card.moe, where)
         if reason := _split(replica, case.card.moe):
             yield Violation("split_refused", where, f"{replica.engine}: {reason}")
+        argv = replica.launch.argv if replica.launch else []
+        if argv and COMMANDS[replica.engine] not in argv:
+            told = f"`{' '.join(argv)[:40]}` does not start {replica.engine}"
+            yield Violation("another_engine", f"{where}.launch.argv", told)
 
 
 def _device(replica: Replica, device: Device, moe: bool, where: str) -> Iterator[Violation]:

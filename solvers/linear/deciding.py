@@ -135,8 +135,7 @@ class Search:
         self.relaxed = highs.Relaxation(model, model.first)
         self.roomy = highs.Relaxation(model, model.first, model.room)
         self.numbers, self.tried = count(), 0
-        self.divided = -INF
-        """The value of the box that is being split, of which a part may not be among the boxes yet."""
+        self.divided = -INF  # of the box that is being split, of which parts may not be among the boxes yet
         self.boxes: list[Box] = []
         self.points: list[Point] = []
 
@@ -276,11 +275,10 @@ class Search:
 
     def outcome(self, stopped: Status = "time_limit") -> Outcome:
         """The best plan under the better of the two bounds."""
-        value, bound = self.best.value, max(self.lowest, self._floor)
-        if value is None and bound == INF:
+        bound = min(max(self.lowest, self._floor), self.value)
+        if bound == INF:
             return Outcome("infeasible", None, None, None, self.known.solver)
-        status = judge(value, bound, self.limits, stopped)
-        stated = None if bound == -INF else bound
+        status, stated = judge(self.best.value, bound, self.limits, stopped), None if bound == -INF else bound
         return replace(self.best, status=status, bound=stated, solver=self.known.solver)
 
 

@@ -304,6 +304,13 @@ def cache_in_a_format_that_the_engine_lacks_there(d: Document, rng: Random) -> N
         device["generation"] = "hopper"
 
 
+@breaks("another_engine")
+def a_command_of_another_engine(d: Document, rng: Random) -> None:
+    replica = group(d, rng, "mixed", "prefill", "decode")
+    command = "llama-server" if replica["engine"] == "vllm" else "vllm"
+    replica["launch"] = {"argv": [command, "--port", "8000"], "engine_versions": "", "notes": []}
+
+
 @breaks("split_refused")
 def copies_of_no_experts(d: Document, rng: Random) -> None:
     dense = [r for r in d["replicas"] if r["ep"] == 1 and r["role"] != "chain"]

@@ -16,7 +16,7 @@ from planner.cost.tuning import Tuning
 from tests.cost.samples import BF16, KINDS, LINEAR, LLAMA_8B, MOE, SPARSE_MOE, card, cost, tensor_parallel
 
 RECURRENT = card(LINEAR, MOE, 20)
-PLAIN = Calibration(base=replace(Tuning(), messages=1.0, message_wait_s=0.0))
+PLAIN = Calibration(base=replace(Tuning(), messages=1.0, message_wait_s=0.0, prompt_layer_s=0.0))
 
 
 def of(architecture, model=SPARSE_MOE):

@@ -131,7 +131,7 @@ class Launch(Part):
     """How one replica is started: `argv` under the model id that was asked for, `env` beside it, versions of
     the engine in which every flag was looked up. `ranks`: the commands of further nodes, where a replica
     stands on several. `files`: what the command reads, by name. No `argv` where no engine starts it as it
-    comes; `notes` say why, and what else is to be known. Said, not checked."""
+    comes; `notes` say why, and what else is to be known. Of it which engine starts is checked alone."""
 
     argv: list[str]
     env: dict[str, str] = {}
