@@ -15,6 +15,9 @@ prompt tokens, p those of the mean prompt. The step is linear through 0 and s q 
 beside the GPUs times may be concave, as two prompts ask for many of the same ones: there the steps go through
 q = min(budget, p), a lone prompt, where that is steeper, as none takes less.
 
+An engine that computes prompts first makes two steps of one with prompts, one after the other: their sum is
+the step here (`CostModel._round_s`).
+
 An engine that looks at new requests every g-th step takes the prompts of g steps at once, so a is g times
 that, in every g-th step. Attention-dp ranks step together: a step in which any of R ranks has a prompt is
 launched with it on all. With R a prompts of p / R tokens in (1) such a step is as long as those of a prompts
