@@ -78,12 +78,14 @@ def _files(plan: str, to: str) -> dict[str, str]:
     InputError."""
     from planner.errors import InputError
     from planner.exporters import export as exported
+    from planner.exporters import target
     from planner.plans.schema.several import Several
     from planner.plans.verified import read_sound_any
 
     read = read_sound_any(plan)
     if not isinstance(read, Several):
         return exported(read, to)
+    target(to)
     found = {"README.md": several_readme(read, to)}
     for demand, each in zip(read.models, read.plans, strict=True):
         try:

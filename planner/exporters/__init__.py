@@ -42,17 +42,22 @@ EXPORTERS: Final[Mapping[str, Exporter]] = {
 }
 
 
-def export(plan: Plan, to: str) -> Files:
-    """The files that start a plan, README included. Raises InputError for a target that is unknown or cannot
-    say what the plan says."""
+def target(to: str) -> Exporter:
+    """The exporter of a name. Raises InputError for one that there is not."""
     if to not in EXPORTERS:
         near = ", ".join(f"`{name}`" for name in nearest(to, list(EXPORTERS), 3))
         raise InputError(f"`{to}` is no target", "--to", f"nearest: {near}; all: {', '.join(EXPORTERS)}")
+    return EXPORTERS[to]
+
+
+def export(plan: Plan, to: str) -> Files:
+    """The files that start a plan, README included. Raises InputError for a target that is unknown or cannot
+    say what the plan says."""
+    exporter = target(to)
     deployed = Deployed(launched(plan), to)
     for r in deployed.plan.replicas:
         if r.launch is None or not r.launch.argv:
             why = "; ".join(r.launch.notes) if r.launch else "no engine starts it"
             raise InputError(f"{r.id} cannot be exported: {why}", "--to")
-    exporter = EXPORTERS[to]
     found = exporter.files(deployed)
     return {"README.md": deployed.readme(found, exporter.start), **found}

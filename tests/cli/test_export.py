@@ -147,6 +147,15 @@ def test_a_target_that_cannot_start_one_of_several_models_names_it(
     assert lines == ["error: large: r1 runs on trtllm", "at --to", "hint: slurm"]
 
 
+def test_a_target_that_there_is_not_is_no_models_fault(
+    exported: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported.read = BOTH
+    assert run(["export", "plans.json", "--to", "kubes", "-o", str(tmp_path / "serve")]) == 2
+
+    assert "error: `kubes` is no target" in capsys.readouterr().err
+
+
 def test_the_page_of_several_models_leads_to_each() -> None:
     assert command.several_readme(BOTH, "k8s").splitlines() == [
         "# 2 models for k8s",
