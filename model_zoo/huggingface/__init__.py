@@ -61,7 +61,7 @@ def card(keys: Keys, side: Keys | None, hf_id: str) -> ModelCard:
     return ModelCard(
         name=hf_id.rpartition("/")[2],
         hf_id=hf_id if "/" in hf_id else None,
-        architecture=next(iter(keys.outer.items("architectures", str)), None),
+        architecture=next(iter(Keys(keys.document, nested=False).items("architectures", str)), None),
         source=f"Hugging Face config of {hf_id}",
         hidden=hidden,
         vocab=vocab,

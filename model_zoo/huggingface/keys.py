@@ -54,11 +54,6 @@ class Keys:
                     return (f"{scope}.{name}" if scope else name), data[name]
         return None
 
-    @property
-    def outer(self) -> Keys:
-        """The same section without what its nested text section says."""
-        return Keys(self.document, self.path, self.data, nested=False)
-
     def has(self, *names: str) -> bool:
         """Whether one of `names` is there and not null."""
         return self.find(*names) is not None

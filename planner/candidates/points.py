@@ -25,7 +25,7 @@ from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.designs.shape import Floats, Ints, StepTimes
 from planner.operating import times
-from planner.operating.steps import batch_of, decoding_steps, for_role
+from planner.operating.steps import batch_of, decoding_steps, for_role, steps_for
 from planner.queueing import work_s
 from planner.queueing.admission import DELAYED
 
@@ -71,15 +71,11 @@ def decode_steps(s: Setup, index: Ints, sequences: Floats) -> StepTimes:
     return decoding_steps(s.model, s.designs.take(index), s.mix.requests, sequences, s.token_budget)
 
 
-def _for_role(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTimes) -> StepTimes:
-    designs = s.designs.take(index)
-    return for_role(role, step, s.model, designs, s.mix.requests, sequences, s.token_budget)
-
-
 def batched(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTimes | None = None) -> Points:
     """Points of servers that decode `sequences` (m,) at once: role mixed or decode. `step`: from
     `decode_steps`, where known."""
-    step = _for_role(s, index, sequences, role, step or decode_steps(s, index, sequences))
+    step, designs = step or decode_steps(s, index, sequences), s.designs.take(index)
+    step = for_role(role, step, s.model, designs, s.mix.requests, sequences, s.token_budget)
     rate, work = _rate_of(s, step, sequences, role)
     return _points(s, index, sequences, step, rate, work, role)
 
@@ -109,8 +105,9 @@ def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
     if s.does(role) == "prefill":
         step, work = s.prefills.at(index)
         return _points(s, index, rate * (work @ s.mix.share), step, rate, work, "prefill")
-    sequences = batch_of(s.model, s.designs.take(index), s.mix.requests, rate, s.terms(role))
-    step = _for_role(s, index, sequences, role, decode_steps(s, index, sequences))
+    servers = s.model, s.designs.take(index), s.mix.requests
+    sequences = batch_of(*servers, rate, s.terms(role))
+    step = steps_for(role, *servers, sequences, s.token_budget)
     return _points(s, index, sequences, step, rate, _rate_of(s, step, sequences, role)[1], role)
 
 

@@ -23,9 +23,6 @@ from planner.cost.eras import engine_of
 APART_S: Final = 11e-6
 """Seconds that the norm's own kernel adds to an all-reduce."""
 
-FUSING: Final = ("hopper", "blackwell_dc")
-"""Generations on which it does."""
-
 MOST_TOKENS: Final = 2048
 """Tokens of a step up to which all-reduces are fused."""
 
@@ -56,7 +53,7 @@ LISTED: Final = {
 """Era of SGLang → the architectures on its list."""
 
 ON_HOPPER: Final = ("sglang-0.5.9", "sglang")
-"""Eras in which it does so on Hopper, too."""
+"""Eras in which it does so on Hopper as on data-centre Blackwell."""
 
 QUANTISED: Final = frozenset({"qkv", "up", "down"})
 """GEMMs whose inputs a norm or an activation writes."""

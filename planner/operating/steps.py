@@ -103,6 +103,19 @@ def for_role(
     return replace(step, t0_s=step.t0_s + longer_s)
 
 
+def steps_for(
+    role: Role,
+    model: CostModel,
+    designs: Designs,
+    asked: Requests,
+    sequences: Floats,
+    budget: Floats | float,
+) -> StepTimes:
+    """Steps (n,) of servers of a role that decode `sequences` at once."""
+    step = decoding_steps(model, designs, asked, sequences, budget)
+    return for_role(role, step, model, designs, asked, sequences, budget)
+
+
 def _met(
     model: CostModel, designs: Designs, asked: Requests, sequences: Floats
 ) -> tuple[Floats, Floats, Floats]:
@@ -154,8 +167,7 @@ def batch_of(model: CostModel, designs: Designs, asked: Requests, rate: Floats, 
     wide = np.broadcast_to(by.token_budget, rate.shape)[each]
     for _ in range(math.ceil(math.log(math.log(MOST / FEWEST) / NEAR) / math.log(tries - 1))):
         batch = np.geomspace(low, high, tries, axis=1)
-        step = decoding_steps(model, many, tried, batch.ravel(), wide)
-        step = for_role(by.role, step, model, many, tried, batch.ravel(), wide)
+        step = steps_for(by.role, model, many, tried, batch.ravel(), wide)
         found = rate_of(step, tried, batch.ravel(), by.role).reshape(batch.shape)
         enough = found >= rate[:, None]
         above = np.where(enough.any(axis=1), np.maximum(enough.argmax(axis=1), 1), tries - 1)

@@ -130,9 +130,8 @@ class Rows:
         equal = np.array([float(row.lengths == "alike") for row in rows])
         alike = equal * named(engine_of(group.engine)).prompts_first
         share = share / share.sum(axis=1, keepdims=True)
-        answer = np.maximum(
-            (share * osl / emitted).sum(axis=1), 1.0
-        )  # after which a crowd's prompts all come
+        # prompts of a crowd all come after an answer
+        answer = np.maximum((share * osl / emitted).sum(axis=1), 1.0)
         looks = np.where(alike > 0, answer, np.maximum(floats("receive_steps"), 1.0))
         asked = Requests(computed(isl, hit * isl), isl, osl, share, emitted, looks)
         longest = np.maximum(floats("max_osl")[:, None], osl)

@@ -28,7 +28,7 @@ from planner.cost.model import CostModel
 from planner.cost.tuning import Tuning
 from planner.designs.shape import Floats, StepTimes
 from planner.operating.requests import Terms
-from planner.operating.steps import batch_at, batch_of, decoding_steps, for_role, prompt_steps
+from planner.operating.steps import batch_at, batch_of, prompt_steps, steps_for
 from planner.operating.times import arriving
 from planner.predict.loads import Places, Rows
 from planner.queueing import Estimate, closed_loop, decode_s, prefill_s
@@ -99,8 +99,7 @@ def steps_of(cost: CostModel, load: Rows, batch: Floats, by: Terms) -> StepTimes
     """Step times (n,) where `batch` sequences decode."""
     if by.role == "prefill":
         return prompt_steps(cost, load.designs, load.asked, by.token_budget)
-    step = decoding_steps(cost, load.designs, load.asked, batch, by.token_budget)
-    return for_role(by.role, step, cost, load.designs, load.asked, batch, by.token_budget)
+    return steps_for(by.role, cost, load.designs, load.asked, batch, by.token_budget)
 
 
 @dataclass(frozen=True)

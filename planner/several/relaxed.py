@@ -14,8 +14,7 @@ from planner.question.asked import Asked
 from planner.question.posed import changes, pooled
 from planner.several.find import find
 from planner.several.joint import Joint, Model
-from planner.why.infeasible import LOOSER
-from planner.why.rounding import ceil_to
+from planner.why.infeasible import LOOSER, longer
 from solvers.linear import Limits
 
 GAP, SECONDS = 0.05, 5.0
@@ -62,9 +61,9 @@ def loosened(joint: Joint, times: float, loose: Loose) -> Joint:
     models = list(joint.models)
     for i, m in enumerate(models):
         slo = m.asked.workload.slo
-        longer = {name: float(ceil_to(times * getattr(slo, name))) for j, name in loose if j == i}
-        if longer:
-            its = m.asked.loaded(slo=slo.model_copy(update=longer))
+        own = {name: getattr(slo, name) for j, name in loose if j == i}
+        if own:
+            its = m.asked.loaded(slo=longer(slo, own, times))
             pool, question = pooled(its)
             models[i] = replace(m, asked=its, pool=pool, question=question)
     return replace(joint, models=tuple(models))

@@ -24,8 +24,9 @@ from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.designs.shape import Designs, StepTimes
 from planner.operating.requests import Requests
-from planner.operating.steps import decoding_steps, for_role, prompt_steps
+from planner.operating.steps import prompt_steps, steps_for
 from planner.plans.schema import Replica
+from planner.queueing import Role
 
 TRIES = 4
 """Times B is put into the step that it follows from: it moves by less than a per cent after that."""
@@ -49,20 +50,11 @@ def leveled(
     if replica.role == "prefill" or float(asked.decodes[0]) == 0:
         return Leveled(_scaled(prompt_steps(model, designs, asked, budget), level, level), 0.0)
     decode_s, steps = replica.step.decode_s, float(asked.decodes[0])
+    role: Role = "mixed" if replica.role == "mixed" else "decode"
     mean_s = decode_s
     for _ in range(TRIES):
         batch = np.array([max(rate_rps * steps * mean_s, 1e-3)])
-        step = decoding_steps(model, designs, asked, batch, float(budget))
-        step = for_role(
-            "mixed" if replica.role == "mixed" else "decode",
-            step,
-            model,
-            designs,
-            asked,
-            batch,
-            float(budget),
-        )
-        step = _as_drafted(step, asked)
+        step = _as_drafted(steps_for(role, model, designs, asked, batch, float(budget)), asked)
         work_s = level * _prompt_s(step, asked) if replica.role == "mixed" else 0.0
         mean_s = decode_s / max(1 - rate_rps * work_s, 0.05)
     each = step.sequence_s + step.context_s_per_token * asked.context

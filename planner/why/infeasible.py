@@ -4,7 +4,7 @@ SLO that nothing keeps; rates and budgets in `shortage`."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, product
@@ -131,13 +131,16 @@ def layout(s: Setup, k: int, node: str) -> str:
     return (" ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "tp1") + f" on {node}"
 
 
+def longer(slo: Slo, limits: Mapping[str, float], times: float) -> Slo:
+    """`slo` with these limits so many times as long, rounded up."""
+    return slo.model_copy(update={k: float(ceil_to(times * v)) for k, v in limits.items()})
+
+
 def loosened(near: Tightest, slo: Slo, carries: Carries | None = None) -> Slo | None:
     """`slo` with the limits that `near` misses set to what it reaches, and so much more that `carries` holds;
     None where LOOSER is not enough. Without `carries` one request at a time is enough."""
     missed = near.missed(slo)
-    trials = [
-        slo.model_copy(update={k: float(ceil_to(times * v)) for k, v in missed.items()}) for times in LOOSER
-    ]
+    trials = [longer(slo, missed, times) for times in LOOSER]
     if carries is None:
         return trials[0]
     first = bisect_left(trials, True, key=carries)  # looser limits carry all that tighter ones do
