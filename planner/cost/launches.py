@@ -8,11 +8,15 @@ norms, two out of them, two concatenations and their quantisations more; an inde
 quantises for itself; a recurrent mixer has two GEMMs in and one out, a convolution, gates, eight kernels of
 the chunked scan, norms, and copies of states in and out. Experts have a router, top-k, a quantisation and one
 call, which sorts, multiplies and sums by itself (TensorRT-LLM's `fused_moe`, FlashInfer's and vLLM's
-`fused_experts`); a dense FFN, or the shared experts, three. More are where the host launches in pieces what
-others do at once: norms over the heads of all ranks are a sum, an all-reduce and the norm; an all-reduce
-whose norm stands apart (fused.py) is one more, counted whatever tp; and Triton's experts in SGLang
-(`fused_experts_impl`) sort in two kernels, and quantise and multiply before and after the activation, then
-sum.
+`fused_experts`); a dense FFN, or the shared experts, three. Norms over the heads of all ranks are a sum, an
+all-reduce and the norm.
+
+vLLM's compiler and TensorRT-LLM join small kernels; SGLang launches prompts as its modules are written. There
+each GEMM of quantised inputs has a kernel more that quantises them, and one in 16 bits has none; a recurrent
+mixer copies Q, K, V, gates and decays into place (`fix_query_key_value_ordering`; one kernel in captured
+graphs); Triton's experts (`fused_experts_impl`) sort in two kernels, multiply and quantise before and after
+the activation, then sum; and an all-reduce whose norm stands apart (fused.py) is one more, counted whatever
+tp.
 """
 
 from __future__ import annotations
@@ -29,63 +33,77 @@ from planner.designs.shape import Floats, Precisions
 from planner.engines import named
 from planner.engines.engine import Replaying
 
-SOFTMAX: Final = 8
-LATENT: Final = 16
-RECURRENT: Final = 23
 INDEXER: Final = 11
-ROUTED: Final = 4
-DENSE: Final = 3
 JOINT: Final = 3
-PIECES: Final = 6
-"""Of Triton's experts, for one call and its quantisation: two to sort, two to quantise, two to multiply, the
-activation, and the sum."""
 
 BLUNT: Final = 2.5
 """How blunt the corner is where launching and kernels take as long: the exponent of a norm, infinite for the
 longer of the two and 1 for their sum. Runs are as probable at 3, less at 2 and 4."""
 
+INTO_BITS: Final = frozenset({"fp8", "fp8_block", "int8", "mxfp4", "nvfp4"})
+"""Precisions of weights for which inputs are quantised, too."""
+
 
 @dataclass(frozen=True)
-class Apart:
-    """What a model's host launches in pieces: all-reduces and the norms after them, its experts."""
+class Kernels:
+    """How many an engine's host launches of each part of a layer; `norms`: one more for each all-reduce where
+    the norm after it stands apart."""
 
-    norms: bool = False
-    experts: bool = False
+    softmax: int = 8
+    latent: int = 16
+    recurrent: int = 23
+    routed: int = 4
+    dense: int = 3
+    norms: int = 0
 
     @classmethod
-    def of(cls, norms: bool, engine: str, generation: str, used: Precisions) -> Apart:
+    def of(cls, norms: bool, engine: str, generation: str, used: Precisions) -> Kernels:
         """As the engine does on a generation. SGLang has Triton's experts where its launch line names them;
         by itself, on NVIDIA's GPUs, everywhere but in 8 and 4 bits on data-centre Blackwell."""
+        if engine != "sglang":
+            return cls(norms=int(norms))
         others = generation.startswith("cdna") or (generation == "blackwell_dc" and used.experts != "bf16")
         triton = used.kernels == "triton" or (not used.kernels and not others)
-        return cls(norms, engine == "sglang" and triton)
+        gemm, experts = int(used.gemm in INTO_BITS), int(used.experts in INTO_BITS)
+        return cls(
+            softmax=7 + 2 * gemm,
+            latent=14 + 3 * gemm,
+            recurrent=30 + 2 * gemm,
+            routed=8 + 2 * experts if triton else 3 + experts,
+            dense=3 + 2 * gemm,
+            norms=int(norms),
+        )
 
 
-def launches(layer: Layer, apart: Apart = Apart()) -> int:
+USUAL: Final = Kernels()
+
+
+def launches(layer: Layer, by: Kernels = USUAL) -> int:
     """Kernels of a layer."""
     mixer, ffn = layer.mixer, layer.ffn
-    found = apart.norms * ((mixer is not None) + (ffn is not None))
+    found = by.norms * ((mixer is not None) + (ffn is not None))
     if mixer is not None:
-        found += SOFTMAX if isinstance(mixer, Attention) else LATENT if isinstance(mixer, Mla) else RECURRENT
+        kinds = ((Attention, by.softmax), (Mla, by.latent))
+        found += next((n for kind, n in kinds if isinstance(mixer, kind)), by.recurrent)
         found += INDEXER if getattr(mixer, "indexer", None) else 0
         found += JOINT if getattr(mixer, "joint_norm", False) else 0
     if isinstance(ffn, MoeFfn):
-        found += ROUTED + PIECES * apart.experts + (DENSE if ffn.shared_inner else 0)
+        found += by.routed + (by.dense if ffn.shared_inner else 0)
     elif ffn is not None:
-        found += DENSE
+        found += by.dense
     return found
 
 
-def dense_layers(card: ModelCard, apart: Apart = Apart()) -> float:
+def dense_layers(card: ModelCard, by: Kernels = USUAL) -> float:
     """The model's layers, each by its kernels over those of a dense layer with softmax attention.
 
     >>> from model_zoo.catalog import find
     >>> dense_layers(find("llama-3.1-70b")[0]), round(dense_layers(find("deepseek-v3")[0]), 1)
     (80.0, 126.5)
-    >>> [round(dense_layers(find("qwen3-30b-a3b")[0], each), 1) for each in (Apart(), Apart(True, True))]
-    [52.4, 87.3]
+    >>> round(dense_layers(find("qwen3-30b-a3b")[0]), 1)
+    52.4
     """
-    return sum(launches(layer, apart) for layer in card.stack) / (SOFTMAX + DENSE)
+    return sum(launches(layer, by) for layer in card.stack) / (USUAL.softmax + USUAL.dense)
 
 
 def latent_layers(card: ModelCard) -> int:
@@ -93,11 +111,11 @@ def latent_layers(card: ModelCard) -> int:
     return sum(isinstance(layer.mixer, Mla) for layer in card.stack)
 
 
-def launching_s(card: ModelCard, tuning: Tuning, apart: Apart = Apart()) -> float:
+def launching_s(card: ModelCard, tuning: Tuning, by: Kernels = USUAL) -> float:
     """Seconds of the host to launch a step with prompts. Latent attention takes more than its kernels say:
     one prompt of 1,024 tokens of DeepSeek-R1 takes 150 to 190 ms on TensorRT-LLM and on SGLang 0.5.9 alike,
     whatever tp and precision, where it is not captured, and 70 to 90 where it is (InferenceX's runs)."""
-    return tuning.prompt_layer_s * dense_layers(card, apart) + tuning.latent_layer_s * latent_layers(card)
+    return tuning.prompt_layer_s * dense_layers(card, by) + tuning.latent_layer_s * latent_layers(card)
 
 
 def hidden(kernels_s: Floats, launching_s: Floats | float) -> Floats:

@@ -32,6 +32,8 @@ NORM_BYTES = 8.0
 
 MIXER_KERNELS = 2
 """Small kernels around attention: norm with residual, rotary embedding with cache write."""
+JOINT_KERNELS = 2
+"""Small kernels of norms over the heads of all ranks: the sums of squares, and the norm."""
 FFN_KERNELS = 2
 """Small kernels around an FFN: norm with residual, activation."""
 
@@ -76,8 +78,14 @@ class Layers:
         if (designs.cp > 1).any() and isinstance(mixer, Attention | Mla):
             t = t + np.where(designs.cp > 1, self._context_s(mixer, load, designs), 0.0)
         if getattr(mixer, "joint_norm", False):
-            t = t + self.links.all_reduce_s(NORM_BYTES * rows, tp)
+            t = t + self.links.all_reduce_s(NORM_BYTES * rows, tp) + self._joint_norm_s(rows, tp)
         return t + self.summed_s(rows, tp, designs.attn_dp)
+
+    def _joint_norm_s(self, rows: Floats, tp: Ints) -> Floats:
+        """Seconds of the small kernels of norms of Q and K over the heads of all ranks, beside the all-reduce
+        of their sums of squares."""
+        message = ACTIVATION_BYTES * rows * self.card.hidden / tp
+        return glue_s(self.glue, self.chip, 4 * message, JOINT_KERNELS)
 
     def summed_s(self, rows: Floats, tp: Ints, groups: Ints | int = 1) -> Floats:
         """Seconds of an all-reduce of `rows` tokens over tp, and what the norm after it takes apart: where

@@ -25,7 +25,7 @@ from planner.cost.communication import Links
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
 from planner.cost.fused import norm_apart_s
-from planner.cost.launches import Apart, graph_tokens, hidden, launching_s
+from planner.cost.launches import Kernels, graph_tokens, hidden, launching_s
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.powered import own_limit_watts
 from planner.cost.told import AS_USUAL, Told
@@ -80,8 +80,8 @@ class CostModel(Banded):
         popularity = self.calibration.popularity
         self.layers = Layers(card, self.chip, self.fits, self.links, precisions, popularity, apart_s)
         self.kinds = card.kinds[0]
-        in_pieces = Apart.of(apart_s[0] > 0, self.engine, generation, precisions)
-        self.launching_s = launching_s(card, self.tuning, in_pieces)
+        kernels = Kernels.of(apart_s[0] > 0, self.engine, generation, precisions)
+        self.launching_s = launching_s(card, self.tuning, kernels)
         usual = graph_tokens(card, generation, engine)
         self.graph_tokens = usual if told.graph_tokens is None else told.graph_tokens
         self.graphs_alone = named(self.engine).graphs_alone

@@ -277,11 +277,13 @@ def _whole(cells: Mapping[str, str], name: str, default: int, allowed: Range = C
 
 def held_back(engine: str, rows: Sequence[Row], ranks: Ints, sequences: Floats, osl: Floats) -> Floats:
     """Steps of each row's server, (n,): those for which prompts are kept for others, half of those between
-    two looks at new requests, and what attention-dp ranks wait for each other. `sequences` of a rank."""
+    two looks at new requests, and what attention-dp ranks wait for each other. `sequences` of a rank: where
+    nobody else is in flight, no such steps are made."""
     usual = named(engine_of(engine)).balance_steps
     most = [r.balance_steps if r.balance_steps is not None else usual * (r.start == "at_once") for r in rows]
     told = np.array([r.wait_steps + r.receive_steps / 2 for r in rows])
-    return np.asarray(told + balanced_steps(np.array(most, dtype=np.float64), ranks, sequences, osl))
+    others = np.clip(sequences * ranks - 1, 0.0, 1.0)
+    return np.asarray(told * others + balanced_steps(np.array(most, dtype=np.float64), ranks, sequences, osl))
 
 
 def balanced_steps(most: Floats, ranks: Ints, sequences: Floats, osl: Floats) -> Floats:
