@@ -7,6 +7,10 @@ to so many tokens as its workspace holds. On B200 the one takes 10.4 microsecond
 (19889). On AMD's GPUs a flag would (13747), which is off; other engines do alike for all models, as far as is
 known: in both what it costs stands in their own factors.
 
+*Norms over the heads of all ranks* (MiniMax-M2's of Q and K) are sums of squares, an all-reduce of these and
+the norm. SGLang has a kernel each for the first and the last (`MiniMaxM2RMSNormTP.forward_qk`), vLLM's
+compiler joins them with what is around.
+
 *Quantisation before GEMMs.* The kernel tables time GEMMs in FP8 with a kernel before them that quantises
 their inputs. Where a tensor has one scale, vLLM's compiler lets the norm or the activation before do so by
 itself (its design/fusions: `fuse_norm_quant`, `fuse_act_quant`, both usual); what attention writes still
@@ -66,6 +70,11 @@ def quantised_before(gemm: str, precision: str, engine: str) -> bool:
     [True, False, True, True]
     """
     return engine == "vllm" and precision == "fp8" and gemm in QUANTISED
+
+
+def joint_norms_apart(engine: str) -> bool:
+    """Whether norms over the heads of all ranks have kernels of their own; `engine` with its era."""
+    return engine_of(engine) == "sglang"
 
 
 def norm_apart_s(card: ModelCard, generation: str, engine: str) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from planner.cost.compute import Matmul, Work, glue_s, kernel_s, matmul_s, shard
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.exchange import Exchange, taking_turns
 from planner.cost.experts import AS_ASSUMED, Routed, expert_work, experts_s
-from planner.cost.fused import MOST_TOKENS, quantised_before
+from planner.cost.fused import MOST_TOKENS, joint_norms_apart, quantised_before
 from planner.cost.popularity import Popularity
 from planner.designs.precision import MatrixPrecision
 from planner.designs.shape import Designs, Floats, Ints, Precisions
@@ -78,14 +78,17 @@ class Layers:
         if (designs.cp > 1).any() and isinstance(mixer, Attention | Mla):
             t = t + np.where(designs.cp > 1, self._context_s(mixer, load, designs), 0.0)
         if getattr(mixer, "joint_norm", False):
-            t = t + self.links.all_reduce_s(NORM_BYTES * rows, tp) + self._joint_norm_s(rows, tp)
+            t = t + self._joint_norm_s(rows, tp)
         return t + self.summed_s(rows, tp, designs.attn_dp)
 
     def _joint_norm_s(self, rows: Floats, tp: Ints) -> Floats:
-        """Seconds of the small kernels of norms of Q and K over the heads of all ranks, beside the all-reduce
-        of their sums of squares."""
+        """Seconds of norms of Q and K over the heads of all ranks: an all-reduce of the sums of squares, and
+        the small kernels before and after it where no other takes them in (fused.py)."""
+        t = self.links.all_reduce_s(NORM_BYTES * rows, tp)
+        if not joint_norms_apart(self.fits.engine):
+            return t
         message = ACTIVATION_BYTES * rows * self.card.hidden / tp
-        return glue_s(self.glue, self.chip, 4 * message, JOINT_KERNELS)
+        return t + glue_s(self.glue, self.chip, 4 * message, JOINT_KERNELS)
 
     def summed_s(self, rows: Floats, tp: Ints, groups: Ints | int = 1) -> Floats:
         """Seconds of an all-reduce of `rows` tokens over tp, and what the norm after it takes apart: where

@@ -13,7 +13,18 @@ from planner.cost.calibration import Calibration
 from planner.cost.eras import LATE_ERAS
 from planner.cost.fused import APART_S, MOST_TOKENS, norm_apart_s
 from planner.cost.tuning import Tuning
-from tests.cost.samples import BF16, KINDS, LINEAR, LLAMA_8B, MOE, SPARSE_MOE, card, cost, tensor_parallel
+from tests.cost.samples import (
+    BF16,
+    GQA,
+    KINDS,
+    LINEAR,
+    LLAMA_8B,
+    MOE,
+    SPARSE_MOE,
+    card,
+    cost,
+    tensor_parallel,
+)
 
 RECURRENT = card(LINEAR, MOE, 20)
 PLAIN = Calibration(base=replace(Tuning(), messages=1.0, message_wait_s=0.0, prompt_layer_s=0.0))
@@ -123,3 +134,19 @@ def test_what_norms_and_activations_write_is_quantised_by_them_under_vllm(monkey
 
     assert by_hand > 1e-3
     assert apart - seconds == pytest.approx(by_hand, rel=1e-6)
+
+
+@pytest.mark.parametrize(("engine", "kernels"), [("sglang", 2), ("vllm", 0)])
+@pytest.mark.parametrize("tp", [1, 4])
+def test_norms_over_the_heads_of_all_ranks_are_an_all_reduce_between_two_small_kernels(tp, engine, kernels):
+    """By hand, of 64 tokens: two sums of squares each, and four passes over a rank's part of them; vLLM's
+    compiler joins the kernels with others."""
+    plain = card(GQA, MOE, 1)
+    joined = card(GQA.model_copy(update={"joint_norm": True}), MOE, 1)
+    design, load = tensor_parallel(tp), Load.of(64, 1000).over(1, 1.0)
+    one, other = (cost(model, engine=engine, by=PLAIN).layers for model in (plain, joined))
+    longer = other.mixer_s(joined.stack[0], load, design) - one.mixer_s(plain.stack[0], load, design)
+
+    passes_s = 4 * 2 * 64 * plain.hidden / tp / (one.glue.memory * one.chip.bytes_per_s)
+    sums_s = one.links.all_reduce_s(np.array([2 * 4 * 64.0]), np.array([tp]))
+    assert longer == pytest.approx(sums_s + (kernels * one.glue.t0_s + passes_s if kernels else 0.0))

@@ -8,7 +8,7 @@ import pytest
 from cluster_configs.reading import from_gpus
 from model_zoo.schema import Layer
 from planner.cost.holding import Holding
-from planner.cost.launches import DENSE, LATENT, RECURRENT, ROUTED, SOFTMAX, dense_layers, launches
+from planner.cost.launches import USUAL, dense_layers, launches
 from planner.cost.model import CostModel
 from planner.cost.several import SeveralClasses
 from planner.designs.shape import Stage, designs_of, like
@@ -89,12 +89,12 @@ def test_context_parallel_groups_divide_what_they_hold():
 @pytest.mark.parametrize(
     ("layer", "kernels"),
     [
-        (Layer(GQA, None), SOFTMAX),
-        (Layer(MLA, None), LATENT),
-        (Layer(LINEAR, None), RECURRENT),
-        (Layer(SPARSE, None), LATENT + 11),
-        (Layer(None, MOE), ROUTED),
-        (Layer(None, MOE.model_copy(update={"shared_inner": 8})), ROUTED + DENSE),
+        (Layer(GQA, None), USUAL.softmax),
+        (Layer(MLA, None), USUAL.latent),
+        (Layer(LINEAR, None), USUAL.recurrent),
+        (Layer(SPARSE, None), USUAL.latent + 11),
+        (Layer(None, MOE), USUAL.routed),
+        (Layer(None, MOE.model_copy(update={"shared_inner": 8})), USUAL.routed + USUAL.dense),
         (Layer(None, None), 0),
     ],
 )
@@ -104,7 +104,9 @@ def test_kernels_of_a_layer_are_those_of_its_parts(layer: Layer, kernels: int):
 
 def test_a_dense_model_has_as_many_dense_layers_as_layers():
     assert dense_layers(LLAMA_8B) == 32
-    assert dense_layers(KINDS["moe"]) == pytest.approx(48 * (SOFTMAX + ROUTED) / (SOFTMAX + DENSE))
+    assert dense_layers(KINDS["moe"]) == pytest.approx(
+        48 * (USUAL.softmax + USUAL.routed) / (USUAL.softmax + USUAL.dense)
+    )
 
 
 SEVERAL = from_gpus("2xh100-sxm,4xl4").classes

@@ -11,15 +11,10 @@ from model_zoo.schema import DenseFfn, Layer, Mamba2, MoeFfn
 from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
 from planner.cost.launches import (
-    DENSE,
     INDEXER,
     JOINT,
-    LATENT,
-    PIECES,
-    RECURRENT,
-    ROUTED,
-    SOFTMAX,
-    Apart,
+    USUAL,
+    Kernels,
     dense_layers,
     graph_tokens,
     hidden,
@@ -52,18 +47,22 @@ MAMBA = Mamba2(heads=4, head_dim=64, groups=1, state=16)
 @pytest.mark.parametrize(
     ("mixer", "ffn", "kernels"),
     [
-        (GQA, FFN, SOFTMAX + DENSE),
-        (WINDOW, FFN, SOFTMAX + DENSE),  # a window is another mask, not another kernel
-        (MLA, FFN, LATENT + DENSE),
-        (SPARSE, FFN, LATENT + INDEXER + DENSE),
-        (LINEAR, FFN, RECURRENT + DENSE),
-        (MAMBA, None, RECURRENT),
-        (GQA, None, SOFTMAX),
-        (None, FFN, DENSE),
-        (None, MOE, ROUTED),
-        (GQA, MOE, SOFTMAX + ROUTED),
-        (MLA, SHARED, LATENT + ROUTED + DENSE),  # shared experts are a dense FFN beside the routed ones
-        (JOINED, MOE, SOFTMAX + JOINT + ROUTED),
+        (GQA, FFN, USUAL.softmax + USUAL.dense),
+        (WINDOW, FFN, USUAL.softmax + USUAL.dense),  # a window is another mask, not another kernel
+        (MLA, FFN, USUAL.latent + USUAL.dense),
+        (SPARSE, FFN, USUAL.latent + INDEXER + USUAL.dense),
+        (LINEAR, FFN, USUAL.recurrent + USUAL.dense),
+        (MAMBA, None, USUAL.recurrent),
+        (GQA, None, USUAL.softmax),
+        (None, FFN, USUAL.dense),
+        (None, MOE, USUAL.routed),
+        (GQA, MOE, USUAL.softmax + USUAL.routed),
+        (
+            MLA,
+            SHARED,
+            USUAL.latent + USUAL.routed + USUAL.dense,
+        ),  # shared experts are a dense FFN beside the routed ones
+        (JOINED, MOE, USUAL.softmax + JOINT + USUAL.routed),
         (None, None, 0),
     ],
 )
@@ -72,39 +71,57 @@ def test_kernels_of_a_layer(mixer, ffn, kernels):
 
 
 @pytest.mark.parametrize(
-    ("mixer", "ffn", "norms", "pieces"),
-    [(GQA, FFN, 2, 0), (GQA, MOE, 2, PIECES), (None, MOE, 1, PIECES), (GQA, None, 1, 0), (None, None, 0, 0)],
+    ("mixer", "ffn", "norms"), [(GQA, FFN, 2), (GQA, MOE, 2), (None, MOE, 1), (GQA, None, 1), (None, None, 0)]
 )
-def test_what_is_launched_in_pieces_counts_on_top(mixer, ffn, norms, pieces):
-    layer = Layer(mixer, ffn)
+def test_norms_apart_are_launched_for_each_all_reduce(mixer, ffn, norms):
+    assert launches(Layer(mixer, ffn), Kernels(norms=1)) == launches(Layer(mixer, ffn)) + norms
 
-    assert launches(layer, Apart(norms=True)) == launches(layer) + norms
-    assert launches(layer, Apart(experts=True)) == launches(layer) + pieces
+
+def of(engine="sglang", generation="hopper", gemm="fp8_block", experts="fp8_block", kernels="", norms=False):
+    """What an engine launches with weights in these precisions."""
+    used = replace(BF16, gemm=gemm, experts=experts, kernels=kernels)
+    return Kernels.of(norms, engine, generation, used)
 
 
 @pytest.mark.parametrize(
-    ("engine", "generation", "experts", "named", "pieces"),
+    ("asked", "routed"),
     [
-        ("sglang", "hopper", "fp8_block", "", True),
-        ("sglang", "ampere", "int4_wo", "", True),
-        ("sglang", "blackwell_dc", "bf16", "", True),
-        ("sglang", "blackwell_dc", "fp8_block", "", False),  # TensorRT-LLM's
-        ("sglang", "blackwell_dc", "fp8_block", "triton", True),
-        ("sglang", "hopper", "fp8_block", "cutlass", False),
-        ("sglang", "cdna3", "fp8_block", "", False),  # AITER's
-        ("sglang", "cdna3", "fp8_block", "triton", True),
-        ("vllm", "hopper", "fp8_block", "triton", False),  # one call, as its factors have it
+        ({}, 10),
+        ({"generation": "ampere", "experts": "int4_wo"}, 8),
+        ({"generation": "blackwell_dc", "experts": "bf16"}, 8),
+        ({"generation": "blackwell_dc"}, 4),  # TensorRT-LLM's
+        ({"generation": "blackwell_dc", "kernels": "triton"}, 10),
+        ({"kernels": "cutlass"}, 4),
+        ({"kernels": "cutlass", "experts": "bf16"}, 3),
+        ({"generation": "cdna3"}, 4),  # AITER's
+        ({"generation": "cdna3", "kernels": "triton"}, 10),
+        ({"engine": "vllm", "kernels": "triton"}, USUAL.routed),  # one call, as its factors have it
+        ({"engine": "vllm", "experts": "bf16"}, USUAL.routed),
     ],
 )
-def test_experts_stand_in_pieces_where_sglang_has_tritons(engine, generation, experts, named, pieces):
-    used = replace(BF16, experts=experts, kernels=named)
+def test_experts_stand_in_pieces_where_sglang_has_tritons(asked, routed):
+    assert of(**asked).routed == routed
 
-    assert Apart.of(False, engine, generation, used) == Apart(norms=False, experts=pieces)
+
+@pytest.mark.parametrize(
+    ("gemm", "kernels"),
+    [
+        ("bf16", (7, 14, 30, 3)),
+        ("int4_wo", (7, 14, 30, 3)),  # weights alone are held in 4 bits
+        ("fp8", (9, 17, 32, 5)),
+        ("nvfp4", (9, 17, 32, 5)),
+    ],
+)
+def test_sglang_quantises_before_each_gemm_that_takes_few_bits(gemm, kernels):
+    found = of(gemm=gemm)
+
+    assert (found.softmax, found.latent, found.recurrent, found.dense) == kernels
+    assert of("trtllm", gemm=gemm) == of("vllm", gemm=gemm) == USUAL
 
 
 def test_a_server_launches_as_its_engine_does():
-    """MiniMax-M2 of 62 layers, by hand: 8 kernels of attention, 3 of norms and 4 of experts; on SGLang two
-    norms apart and experts in pieces, too."""
+    """MiniMax-M2 of 62 layers, by hand: 8 kernels of attention, 3 of norms and 4 of experts; on SGLang one
+    more that quantises, two norms apart and experts in pieces."""
     minimax, tuning = catalog.find("minimax-m2.5")[0], replace(Tuning(), prompt_layer_s=11e-3)
     used = replace(BF16, gemm="fp8_block", experts="fp8_block")
     plain, more = (
@@ -113,14 +130,16 @@ def test_a_server_launches_as_its_engine_does():
     )
 
     assert plain == pytest.approx(62 * 15e-3)
-    assert more == pytest.approx(62 * (15 + 2 + PIECES) * 1e-3)
+    assert more == pytest.approx(62 * (9 + 3 + 10 + 2) * 1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_models_layers_count_by_their_kernels(kind):
     of = KINDS[kind]
 
-    assert dense_layers(of) == pytest.approx(len(of.stack) * launches(of.stack[0]) / (SOFTMAX + DENSE))
+    assert dense_layers(of) == pytest.approx(
+        len(of.stack) * launches(of.stack[0]) / (USUAL.softmax + USUAL.dense)
+    )
 
 
 def test_a_dense_model_has_just_its_layers():
@@ -132,7 +151,7 @@ def test_a_latent_layer_takes_its_own_time_beside_its_kernels():
 
     assert launching_s(card(GQA, FFN, layers=3), tuning) == 3.0
     assert launching_s(card(MLA, FFN, layers=3), tuning) == pytest.approx(
-        3 * (LATENT + DENSE) / (SOFTMAX + DENSE) + 30.0
+        3 * (USUAL.latent + USUAL.dense) / (USUAL.softmax + USUAL.dense) + 30.0
     )
 
 

@@ -46,10 +46,21 @@ def test_ranks_wait_no_longer_than_they_are_told_and_one_alone_not_at_all():
 
 def test_prompts_kept_for_others_and_looks_at_new_requests_add():
     """Five steps kept, and half of the eight between two looks."""
-    none = np.zeros(1)
-    found = held_back("trtllm", [row(wait_steps=5, receive_steps=8)], np.array([1]), none, none)
+    few = np.full(1, 4.0)
+    found = held_back("trtllm", [row(wait_steps=5, receive_steps=8)], np.array([1]), few, few)
 
     assert found.tolist() == [9]
+
+
+@pytest.mark.parametrize(
+    ("sequences", "ranks", "steps"),
+    [(1.0, 1, 0.0), (1.5, 1, 2.5), (2.0, 1, 5.0), (0.25, 4, 0.0), (0.5, 4, 5.0)],
+)
+def test_a_request_that_is_alone_waits_for_no_steps(sequences, ranks, steps):
+    """Nobody decodes, so none are made: one in flight over all ranks, that is."""
+    found = held_back("sglang", [row(receive_steps=10)], np.array([ranks]), np.array([sequences]), np.ones(1))
+
+    assert found.tolist() == [steps]
 
 
 def test_ranks_of_public_recipes_balance_only_where_requests_start_at_once():
