@@ -4,10 +4,17 @@ Scores the public runs that state their workers and batches (`benchmarks/split_r
 launched them where these are known. Rows say neither how many sequences a decode worker takes at most nor,
 reliably, which prefill design ran: the tables below the first show what that costs, and what jobs of unknown
 replicas would, which are left out as among aggregated runs.
+
+The last table is another's: dstack's runs of gpt-oss-120b on SGLang 0.5.2 (`lmsysorg/sglang:latest` of
+September 2025), workers of two H200 each, which hand caches over by NIXL. No fitted run is of that model on
+that engine. Sequences on a decode worker are those that were measured (Little's law).
 """
 
 from __future__ import annotations
 
+import csv
+import math
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,6 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.saturated import SERVING
 from benchmarks.scores.errors import errors
 from benchmarks.scores.render import share, table
 from benchmarks.split_runs import (
@@ -30,6 +38,8 @@ from benchmarks.split_runs import (
 )
 from benchmarks.truth import RUNS
 from planner.cost.bands import Z80
+from planner.errors import InputError
+from planner.predict.predictions import predict_rows
 
 Scored = tuple[Run, Predicted]
 
@@ -40,6 +50,12 @@ BATCHES = (4, 16, 64, 256)
 
 ACCEPTED = (1.6, 1.8)
 """Tokens a step with a draft of one token, as published for this model's own draft layer."""
+
+RATIO = re.compile(r"/(\d)p(\d)d_conc(\d+)_in(\d+)_out(\d+)_")
+"""In the name of a file of dstack's: prefill and decode workers, requests in flight, lengths."""
+
+WORKER = {"engine": "sglang", "engine_version": "0.5.2", "tp": "2", "role": "decode", "start": "steady"}
+"""One of its decode workers."""
 
 LATE = 2.0
 """A TTFT so many times what all prompts of the loop take in a row is no queue for prefill."""
@@ -62,7 +78,7 @@ def main() -> None:
     jobs = [_scored(run_of(row)) for row in unsure]
     parts = by_part(scored, words, jobs)
     tables = (by_group(scored), parts, by_ranks(scored), late_table(scored), twins(scored))
-    print("", "\n\n".join((*tables, speculation(scored))), sep="\n")
+    print("", "\n\n".join((*tables, speculation(scored), workers())), sep="\n")
 
 
 def _scored(run: Run) -> Scored:
@@ -190,6 +206,45 @@ def speculation(scored: Sequence[Scored]) -> str:
         figures = (low, middle, high, *(middle / a for a in ACCEPTED))
         lines.append([name, str(len(groups[name])), *(f"{x:.2f}" for x in figures)])
     return table(heads, lines)
+
+
+def workers() -> str:
+    """TPOT of decode workers of published ratios of workers."""
+    with (SERVING / "dstack.csv").open(encoding="utf-8") as file:
+        rows = [(r, m) for r in csv.DictReader(file) if (m := RATIO.search(r["path"]))]
+    lines, ratios = [], []
+    for row, (prefill, decode, *asked) in ((row, found.groups()) for row, found in rows):
+        measured, each = float(row["mean_tpot_ms"]), float(row["completed"])
+        sequences = float(row["output_throughput"]) * measured / 1e3 / int(decode)
+        lengths = {
+            x: str(round(float(row[f"total_{y}_tokens"]) / each))
+            for x, y in (("isl", "input"), ("osl", "output"))
+        }
+        cells = {
+            "model": row["model"],
+            "device": row["device"].replace("_", "-"),
+            "concurrency": str(sequences),
+        }
+        (told,) = predict_rows([cells | lengths | WORKER])
+        assert not isinstance(told, InputError)
+        predicted, high = (x or math.nan for x in (told.tpot_ms, told.tpot_ms_high))
+        ratios.append(predicted / measured)
+        inside = "yes" if abs(math.log(ratios[-1])) <= math.log(high / predicted) else "no"
+        figures = [f"{sequences:.0f}", f"{measured:.1f}", f"{predicted:.1f}", f"{ratios[-1]:.2f}", inside]
+        lines.append([f"{prefill}:{decode}", *asked, *figures])
+    off = np.abs(np.array(ratios) - 1)
+    heads = (
+        "prefill:decode workers",
+        "in flight",
+        "isl",
+        "osl",
+        "decoding on one",
+        "TPOT ms",
+        "predicted",
+        "ratio",
+    )
+    said = f"median error {share(float(np.median(off)))}, P90 {share(float(np.quantile(off, 0.9)))}"
+    return f"{table((*heads, 'inside'), lines)}\n{said}, median ratio {np.median(ratios):.2f}"
 
 
 if __name__ == "__main__":
