@@ -167,9 +167,9 @@ class Fit:
     def held_out(self, labels: Sequence[object], steps: int = 12) -> Floats:
         """Log times of every row, (n, 2), by the parameters of all rows with another label.
 
-        Each fit starts from the priors, as that of all rows does: one that goes on from their optimum, which
-        the held rows helped to find, stays near it although others are more probable without them. Rows that
-        were held out together before are not fitted again."""
+        Each fit starts from the priors, and once more from the optimum of all rows, as either may end in one
+        of several optima; the kept rows say which is more probable. Rows that were held out together before
+        are not fitted again."""
         out = np.full((len(self.bench), 2), np.nan)
         whole = self._state()
         self.x, self.own = np.zeros_like(self.x), np.zeros_like(self.own)
@@ -179,12 +179,18 @@ class Fit:
         for label in dict.fromkeys(labels):
             held = np.array([other == label for other in labels])
             if held.tobytes() not in self.known:
-                self._go_to(priors)
-                self._descend(~held, steps)
-                self.known[held.tobytes()] = self.bench.log_times(self._settled())[held]
+                ways = [self._ended(start, ~held, steps) for start in (priors, whole)]
+                self.known[held.tobytes()] = min(ways, key=lambda way: way[0])[1][held]
             out[held] = self.known[held.tobytes()]
         self._go_to(whole)
         return out
+
+    def _ended(self, start: State, keep: Mask, steps: int) -> tuple[float, Floats]:
+        """The loss at the optimum that is found from `start` on the rows `keep`, and the log times there."""
+        self._go_to(start)
+        self._descend(keep, steps)
+        times = self.bench.log_times(self._settled())
+        return self._loss(np.concatenate([self.x, self.own]), times, keep), times
 
     def _state(self) -> State:
         """Where the search stands."""

@@ -141,14 +141,14 @@ def test_rows_held_out_together_are_fitted_without_once(monkeypatch):
     once = fit.held_out(engine)
     again = fit.held_out([name if name == "vllm" else i % 2 for i, name in enumerate(engine)])
 
-    assert len(fits) == 2 + 2  # two engines; of the second time only the halves of one
+    assert len(fits) == 2 * (2 + 2)  # two engines, from two starts; of the second time only the halves of one
     vllm = np.array([name == "vllm" for name in engine])
     assert (again[vllm] == once[vllm]).all()
     assert (again[~vllm] != once[~vllm]).any()
 
 
-def test_fits_without_some_rows_start_where_no_row_has_a_say(monkeypatch):
-    """At the priors, whatever the fit of all rows came to, which stays as it was."""
+def test_fits_without_some_rows_start_at_the_priors_and_at_the_optimum_of_all(monkeypatch):
+    """Whatever the fit of all rows came to, which stays as it was."""
     rows = table(devices=("h100-sxm",))
     truth = Calibration(Tuning(kernels=1.3))
     fit = Fit(measured(rows, truth), Calibration(), SPREAD, NOISE)
@@ -159,6 +159,23 @@ def test_fits_without_some_rows_start_where_no_row_has_a_say(monkeypatch):
     fit.held_out([row.engine for _, row in rows])
 
     assert np.abs(found).max() > 0.1
-    assert len(starts) == 2
-    assert not np.any(starts)
+    assert [np.any(x) for x in starts] == [False, True] * 2
+    assert all((x == found).all() for x in starts[1::2])
     assert (fit.x == found).all()
+
+
+@pytest.mark.parametrize("shift", [0.0, 2.0])
+def test_of_two_optima_without_some_rows_the_more_probable_one_predicts_them(monkeypatch, shift):
+    """Here the two starts stand for them: the optimum of all rows, and one far from it, which the priors
+    beat."""
+    rows = table(devices=("h100-sxm",))
+    fit = Fit(measured(rows, Calibration(Tuning(kernels=1.3))), Calibration(), SPREAD, NOISE)
+    found = fit.run().x.copy()
+    monkeypatch.setattr(Fit, "_descend", lambda *args: None)
+    fit.x = found + shift
+    here = fit.bench.log_times(fit.bench.tunings(calibrated(fit.around, fit.effects, fit.x)))
+    priors = fit.bench.log_times(fit.bench.tunings(fit.around))
+    told = fit.held_out(["all"] + ["rest"] * (len(rows) - 1))
+
+    assert told == pytest.approx(priors if shift else here, rel=1e-3)
+    assert told != pytest.approx(here if shift else priors, rel=1e-3)
