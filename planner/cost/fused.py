@@ -11,6 +11,11 @@ known: in both what it costs stands in their own factors.
 the norm. SGLang has a kernel each for the first and the last (`MiniMaxM2RMSNormTP.forward_qk`), vLLM's
 compiler joins them with what is around.
 
+*Products in the latent form.* Decoding with latent attention multiplies queries and outputs with the halves
+of one matrix. With block scales TensorRT-LLM quantises what goes into each and copies what comes out on
+Hopper, and copies on Blackwell, where it multiplies in 16 bits (`fp8_block_scaling_bmm_out` in its
+attention.py).
+
 *Quantisation before GEMMs.* The kernel tables time GEMMs in FP8 with a kernel before them that quantises
 their inputs. Where a tensor has one scale, vLLM's compiler lets the norm or the activation before do so by
 itself (its design/fusions: `fuse_norm_quant`, `fuse_act_quant`, both usual); what attention writes still
@@ -70,6 +75,21 @@ def quantised_before(gemm: str, precision: str, engine: str) -> bool:
     [True, False, True, True]
     """
     return engine == "vllm" and precision == "fp8" and gemm in QUANTISED
+
+
+ABSORBING: Final = {"hopper": 4, "blackwell_dc": 2}
+"""Small kernels around the two products in the latent form of TensorRT-LLM with block scales."""
+
+
+def absorbing_kernels(engine: str, generation: str, precision: str) -> int:
+    """Small kernels around the products in the latent form with a matrix in that precision; `engine` with its
+    era.
+
+    >>> [absorbing_kernels("trtllm-1.1", "hopper", name) for name in ("fp8_block", "bf16")]
+    [4, 0]
+    """
+    trtllm = engine_of(engine) == "trtllm"
+    return ABSORBING.get(generation, 0) if trtllm and precision == "fp8_block" else 0
 
 
 def joint_norms_apart(engine: str) -> bool:

@@ -20,7 +20,7 @@ from planner.cost.compute import Matmul, Work, glue_s, kernel_s, matmul_s, shard
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.exchange import Exchange, taking_turns
 from planner.cost.experts import AS_ASSUMED, Routed, expert_work, experts_s
-from planner.cost.fused import MOST_TOKENS, joint_norms_apart, quantised_before
+from planner.cost.fused import MOST_TOKENS, absorbing_kernels, joint_norms_apart, quantised_before
 from planner.cost.popularity import Popularity
 from planner.designs.precision import MatrixPrecision
 from planner.designs.shape import Designs, Floats, Ints, Precisions
@@ -104,8 +104,17 @@ class Layers:
         """What a rank computes of the mixer."""
         t = self._gemms_s(self.mixer_matmuls(layer, designs.tp), load.rows)
         t = t + self._mixed_s(layer, load, designs)
+        if isinstance(layer.mixer, Mla):
+            t = t + self._absorbing_s(layer.mixer, load, designs.tp)
         message = ACTIVATION_BYTES * load.rows * self.card.hidden
         return t + glue_s(self.glue, self.chip, 4 * message, MIXER_KERNELS)
+
+    def _absorbing_s(self, mixer: Mla, load: Load, tp: Ints) -> Floats:
+        """Seconds of the small kernels around decoding tokens' products in the latent form (fused.py)."""
+        kernels = absorbing_kernels(self.fits.engine, self.fits.generation, self.used.gemm)
+        width = mixer.heads * (mixer.qk_nope + mixer.kv_lora_rank) / tp
+        moved = 2 * ACTIVATION_BYTES * load.decoded * width
+        return glue_s(self.glue, self.chip, moved, kernels) if kernels else 0.0 * load.rows
 
     def _mixed_s(self, layer: Layer, load: Load, designs: Designs) -> Floats:
         """Seconds of attention, or of its recurrent kin, beside their GEMMs."""

@@ -19,6 +19,7 @@ from tests.cost.samples import (
     KINDS,
     LINEAR,
     LLAMA_8B,
+    MLA,
     MOE,
     SPARSE_MOE,
     card,
@@ -150,3 +151,35 @@ def test_norms_over_the_heads_of_all_ranks_are_an_all_reduce_between_two_small_k
     passes_s = 4 * 2 * 64 * plain.hidden / tp / (one.glue.memory * one.chip.bytes_per_s)
     sums_s = one.links.all_reduce_s(np.array([2 * 4 * 64.0]), np.array([tp]))
     assert longer == pytest.approx(sums_s + (kernels * one.glue.t0_s + passes_s if kernels else 0.0))
+
+
+@pytest.mark.parametrize(
+    ("engine", "device", "precision", "kernels"),
+    [
+        ("trtllm", "h200-sxm", "fp8_block", 4),
+        ("trtllm", "b200-sxm", "fp8_block", 2),
+        ("trtllm", "b200-sxm", "nvfp4", 0),
+        ("trtllm", "h200-sxm", "bf16", 0),
+        ("sglang", "h200-sxm", "fp8_block", 0),
+    ],
+)
+def test_products_in_the_latent_form_have_small_kernels_around_them(
+    monkeypatch, engine, device, precision, kernels
+):
+    """By hand, of 64 tokens that decode and of a prompt, which has none: each reads and writes a head's
+    128 + 512 values."""
+    model, design = card(MLA, MOE, 1, 7168), tensor_parallel(8)
+    used = replace(BF16, gemm=precision)
+
+    def layer_s(*work):
+        layers = cost(model, device, engine, used, PLAIN).layers
+        return layers, layers.mixer_s(model.stack[0], Load.of(*work).over(1, 1.0), design)[0]
+
+    (layers, decoding), (_, prompt) = layer_s(64, 1000), layer_s(0, 0, 64, 0)
+    monkeypatch.setattr(fused, "ABSORBING", {})
+    (_, plain), (_, plain_prompt) = layer_s(64, 1000), layer_s(0, 0, 64, 0)
+
+    passes_s = 2 * 2 * 64 * 128 * (128 + 512) / 8 / (layers.glue.memory * layers.chip.bytes_per_s)
+    by_hand = kernels * layers.glue.t0_s + passes_s if kernels else 0.0
+    assert decoding - plain == pytest.approx(by_hand, abs=1e-12)
+    assert prompt == plain_prompt
