@@ -13,7 +13,7 @@ from planner.designs.shape import Floats, Precisions
 
 Phase = Literal["decode", "prefill"]
 
-BORROWED = {"device": 0.0, "runs": 0.2, "generation": 0.15, "datasheet": 0.35}
+BORROWED = {"device": 0.0, "runs": 0.15, "generation": 0.15, "datasheet": 0.35}
 """Added where a kernel was not measured on the device: efficiencies scatter so much within a generation, and
 over all. "runs": whole runs on its generation were fitted, kernels or factors on the datasheet's. With each
 of AMD's two generations left out of the fit in turn, bands so wide hold 80 % of its TPOTs."""
@@ -23,9 +23,10 @@ WIDE = np.array([[0.25], [0.15]])
 none were fitted: bands so much wider hold 80 % of first tokens of attention-dp where model and engine were
 held out, and of steps of disaggregated decode workers (attention-dp 8 to 32)."""
 
-APART = np.array([[0.3], [0.0]])
-"""Added to TTFT of servers that only prefill, which wait for the cache to be sent and for a place to decode,
-too: so much wider bands hold 80 % of disaggregated runs, of which none was fitted."""
+APART = {"prefill": np.array([[0.3], [0.0]]), "decode": np.array([[0.0], [0.1]])}
+"""Added to TTFT and TPOT of servers that only do one of both: prompts wait for the cache to be sent and for a
+place to decode, too, and decoding servers take caches in meanwhile. So much wider bands hold 80 % of
+disaggregated runs, of which none was fitted."""
 
 PROMPTS = 1.5
 """How much further off seconds of prompts are than those of decode steps, as logarithms. With two independent
@@ -64,7 +65,7 @@ def _kernels(card: ModelCard, fits: Efficiency, used: Precisions, phase: Phase) 
 
 def of_role(sigmas: Floats, role: str) -> Floats:
     """The deviations of TTFT and TPOT, (2, n), of servers in a role."""
-    return np.asarray(np.hypot(sigmas, APART)) if role == "prefill" else sigmas
+    return np.asarray(np.hypot(sigmas, APART[role])) if role in APART else sigmas
 
 
 def band(value: Floats, sigma: float | Floats) -> tuple[Floats, Floats]:

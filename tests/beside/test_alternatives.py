@@ -91,7 +91,7 @@ def test_a_cache_that_gains_nothing_is_not_spoken_of():
     ("goal", "rate", "unit"),
     [
         ("cost", 12, "a million output tokens, whole nodes paid"),
-        ("energy", 8, "J an output token"),
+        ("energy", 10, "J an output token"),
         ("gpus", 16, "req/s a GPU"),
         ("latency", 6, " s "),
     ],

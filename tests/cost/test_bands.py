@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cost.bands import APART, BORROWED, Z80, band, band_sigma, of_role
+from planner.cost.bands import BORROWED, Z80, band, band_sigma, of_role
 from planner.designs.shape import Precisions
 from tests.cost.samples import GQA, KINDS, MLA, MOE, card
 
@@ -62,10 +62,9 @@ def test_the_furthest_of_the_kernels_counts_alone():
 def test_first_tokens_of_servers_that_only_prefill_are_less_sure():
     sigmas = np.array([[0.4, 0.3], [0.1, 0.2]])
 
-    assert of_role(sigmas, "mixed") is of_role(sigmas, "decode") is sigmas
-    assert of_role(sigmas, "prefill") == pytest.approx(
-        np.array([np.hypot([0.4, 0.3], APART[0, 0]), [0.1, 0.2]])
-    )
+    assert of_role(sigmas, "mixed") is sigmas
+    assert of_role(sigmas, "decode") == pytest.approx(np.array([[0.4, 0.3], np.hypot([0.1, 0.2], 0.1)]))
+    assert of_role(sigmas, "prefill") == pytest.approx(np.array([np.hypot([0.4, 0.3], 0.3), [0.1, 0.2]]))
 
 
 def test_runs_on_the_generation_tell_more_than_the_datasheet():

@@ -17,7 +17,7 @@ from planner.question.asked import read
 from planner.reports.terminal import render
 from planner.simulate.answer import Ask, simulate
 
-ASKED = {"gpus": "4xL40S", "engine": "vllm", "rate": 1.5, "ttft_ms": 1800, "tpot_ms": 60, "objective": "gpus"}
+ASKED = {"gpus": "4xL40S", "engine": "vllm", "rate": 1.5, "ttft_ms": 1900, "tpot_ms": 60, "objective": "gpus"}
 TIMED = {"work_limit": 100, "explain": False}
 
 
@@ -61,7 +61,7 @@ def test_it_is_told_at_its_own_rate_and_limits(sized):
     told = sized.replayed
 
     assert sized.predicted.rps.value == pytest.approx(1.5)
-    assert sized.problem.workload["slo"]["ttft_ms"] == 1800
+    assert sized.problem.workload["slo"]["ttft_ms"] == 1900
     assert told.sized_rps > 1.5
     assert told.broke < _gpus(sized)
     assert sized.proof.space.caps[0].binds
