@@ -240,7 +240,7 @@ def _in_ms(split: Split, run: Run, ttft_s: float) -> Predicted:
     most = split.rate[0] / split.prefill_used[0]
     emptied = float(split.first_ttft_s[0] + run.concurrency / most / 2)
     tpot_s = float(split.tpot_s[0]) / run.emitted
-    tpot = float(run.decode.cost.sigmas(run.decode.designs)[1, 0])
+    tpot = float(of_role(run.decode.cost.sigmas(run.decode.designs), "decode")[1, 0])
     ttft = float(of_role(run.prefill.cost.sigmas(run.prefill.designs), "prefill")[0, 0])
     return Predicted(1e3 * tpot_s, 1e3 * ttft_s, 1e3 * even_s, float(split.sequences[0]), emptied, tpot, ttft)
 
