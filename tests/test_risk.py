@@ -14,7 +14,6 @@ import pytest
 
 from planner import plan
 from planner.candidates.points import KEPT, batched
-from planner.cost.bands import APART
 from planner.plans.found import groups
 from planner.plans.schema import Plan
 from planner.plans.strain import broken
@@ -42,7 +41,7 @@ def test_each_time_has_the_caution_of_its_own_error():
     assert tpot == pytest.approx(np.exp(Z * s.model.sigma_tpot))
     assert (ttft > 1.05 * tpot).all()
     assert (tpot > 1).all()
-    assert s.caution("prefill")[0] == pytest.approx(np.exp(Z * np.hypot(s.model.sigma_ttft, APART[0, 0])))
+    assert s.caution("prefill")[0] == pytest.approx(np.exp(Z * np.hypot(s.model.sigma_ttft, 0.3)))
 
 
 @pytest.mark.parametrize("kind", ["ttft", "tpot"])

@@ -12,7 +12,6 @@ import pytest
 
 from planner import plan
 from planner.check import check
-from planner.cost.bands import APART
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.plans import bands, predicted
 from planner.plans.bands import Z80
@@ -42,12 +41,12 @@ def found(**limits: float | None) -> Any:
 
 
 def test_the_server_of_the_prompt_answers_for_ttft_and_that_of_the_tokens_for_tpot():
-    """A server that only prefills is less sure of it: its requests wait for another one, too."""
+    """Each is less sure of it: the one's requests wait for the other, which takes caches in meanwhile."""
     first, second = group(FIRST, 9.0, "prefill"), group(9.0, OTHER, "decode")
     firsts, others = predicted.times_ms(found(), [Path(0, 2.0, first, second, ttft_s=0.5, tpot_s=0.02)])
 
-    assert firsts == [(2.0, 500.0, pytest.approx(np.hypot(FIRST, APART[0, 0])))]
-    assert others == [(2.0, 20.0, OTHER)]
+    assert firsts == [(2.0, 500.0, pytest.approx(np.hypot(FIRST, 0.3)))]
+    assert others == [(2.0, 20.0, pytest.approx(np.hypot(OTHER, 0.1)))]
 
 
 def test_answers_of_one_token_have_no_time_between_tokens():
