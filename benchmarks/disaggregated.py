@@ -12,7 +12,6 @@ that engine. Sequences on a decode worker are those that were measured (Little's
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 import sys
@@ -22,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.saturated import SERVING
+from benchmarks.saturated import read
 from benchmarks.scores.errors import errors
 from benchmarks.scores.render import share, table
 from benchmarks.split_runs import (
@@ -210,10 +209,9 @@ def speculation(scored: Sequence[Scored]) -> str:
 
 def workers() -> str:
     """TPOT of decode workers of published ratios of workers."""
-    with (SERVING / "dstack.csv").open(encoding="utf-8") as file:
-        rows = [(r, m) for r in csv.DictReader(file) if (m := RATIO.search(r["path"]))]
     lines, ratios = [], []
-    for row, (prefill, decode, *asked) in ((row, found.groups()) for row, found in rows):
+    runs = ((row, found.groups()) for row in read("dstack.csv") if (found := RATIO.search(row["path"])))
+    for row, (prefill, decode, *asked) in runs:
         measured, each = float(row["mean_tpot_ms"]), float(row["completed"])
         sequences = float(row["output_throughput"]) * measured / 1e3 / int(decode)
         lengths = {
@@ -233,18 +231,10 @@ def workers() -> str:
         figures = [f"{sequences:.0f}", f"{measured:.1f}", f"{predicted:.1f}", f"{ratios[-1]:.2f}", inside]
         lines.append([f"{prefill}:{decode}", *asked, *figures])
     off = np.abs(np.array(ratios) - 1)
-    heads = (
-        "prefill:decode workers",
-        "in flight",
-        "isl",
-        "osl",
-        "decoding on one",
-        "TPOT ms",
-        "predicted",
-        "ratio",
-    )
+    asked_for, told_of = ("in flight", "isl", "osl"), ("decoding on one", "TPOT ms", "predicted", "ratio")
+    heads = ("prefill:decode workers", *asked_for, *told_of, "inside")
     said = f"median error {share(float(np.median(off)))}, P90 {share(float(np.quantile(off, 0.9)))}"
-    return f"{table((*heads, 'inside'), lines)}\n{said}, median ratio {np.median(ratios):.2f}"
+    return f"{table(heads, lines)}\n{said}, median ratio {np.median(ratios):.2f}"
 
 
 if __name__ == "__main__":
