@@ -95,7 +95,7 @@ def cookbook(least: float = BUSY) -> list[tuple[Row, dict[str, str], float]]:
     found = []
     for row in read("cookbook_blocks.csv"):
         sure = row["device_sure"] == row["text_only"] == "1" and row["speculative"] == "0" and row["tp"]
-        if not sure or float(row["concurrency"] or 0) < least or not row["isl_mean"]:
+        if not sure or row["dataset"] != "random" or float(row["concurrency"] or 0) < least or not row["isl_mean"]:
             continue
         tp, dp = int(float(row["tp"])), int(float(row["dp"] or 1))
         ranks = dp if "--enable-dp-attention" in row["launch"] else 1

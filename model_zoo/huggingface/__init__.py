@@ -22,7 +22,7 @@ UNPUBLISHED_MTP = ("minimax_m2",)
 MiniMax-M2, 8 of MiniMax-M2.5, 16 of MiniMax-M2.7)."""
 
 TIED_BY_DEFAULT = ("gemma", "gpt2", "bloom", "opt", "falcon")
-ESTIMATED = ("minimax_m3", "kimi_k3", "kimi_linear", "step3p7")
+ESTIMATED = ("minimax_m3", "kimi_k3", "kimi_linear", "step3p5", "step3p7")
 """Families whose matrices are not all published in the config: counts are estimates."""
 
 

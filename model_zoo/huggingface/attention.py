@@ -13,7 +13,7 @@ from .keys import Keys
 Mixer = Attention | Mla | LinearAttention | Mamba2
 
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
-KV_HEADS = ("num_key_value_heads", "num_kv_heads", "multi_query_group_num")
+KV_HEADS = ("num_key_value_heads", "num_kv_heads", "multi_query_group_num", "num_attention_groups")
 CHUNK_FULL_EVERY = 4  # Llama 4: every 4th layer attends to everything where the config does not list them
 
 GATED = ("qwen3_next",)
@@ -118,8 +118,9 @@ def full(keys: Keys, hidden: int, at: int) -> Mixer:
 
 
 def _windowed(keys: Keys, hidden: int, at: int) -> Mixer:
-    heads = keys.integer("swa_num_attention_heads", *HEADS)
-    kv = keys.integer("swa_num_key_value_heads", *KV_HEADS, default=_default_kv_heads(keys, heads))
+    own = keys.section("attention_other_setting") or keys  # Step 3.5
+    heads = own.integer("swa_num_attention_heads", *HEADS)
+    kv = own.integer("swa_num_key_value_heads", *KV_HEADS, default=_default_kv_heads(keys, heads))
     return _attention(
         keys,
         heads=heads,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from planner.errors import InputError
 
 from ..schema import DenseFfn, MoeFfn
@@ -17,6 +19,7 @@ TOP_K = (
     "experts_per_token",
     "moe_k",
     "moe_topk",
+    "moe_top_k",
 )
 INNER = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim")
 
@@ -42,7 +45,7 @@ PLAIN_MLP = frozenset(
 
 FLOAT_ROUTERS = frozenset(("minimax_m2",))
 """Families whose router engines hold in 32 bits: vLLM's `MiniMaxM2MoE` makes its gate of float32, SGLang's
-likewise."""
+likewise. Step 3.5's config asks for it (`need_fp32_gate`)."""
 
 
 def ffns(keys: Keys, hidden: int, layers: int) -> list[Ffn | None]:
@@ -62,13 +65,16 @@ def moe_layers(keys: Keys, layers: int) -> list[bool]:
     found = keys.find("moe_layer_freq")
     if found is not None and isinstance(found[1], list):
         return [bool(flag) for flag in keys.items("moe_layer_freq", int, layers)[:layers]]
+    if keys.has("moe_layers_enum"):  # Step 3.5: their numbers, as "3,4,5"
+        listed = set(re.findall(r"\d+", keys.text("moe_layers_enum")))
+        return [str(at) in listed for at in range(layers)]
     first = keys.integer("first_k_dense_replace", "moe_layer_start_index", default=0, low=0)
-    last = keys.integer("moe_layer_end_index", default=layers, low=0)
+    last = keys.integer("moe_layer_end_index", default=-1, low=-1)  # -1: the last layer
     freq = keys.integer("moe_layer_freq", default=1)
     step = keys.integer("interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_interval", default=1)
     dense_only = set(keys.items("mlp_only_layers", int))
     return [
-        first <= at <= last and at % freq == 0 and (at + 1) % step == 0 and at not in dense_only
+        first <= at and (last < 0 or at <= last) and at % freq == 0 and (at + 1) % step == 0 and at not in dense_only
         for at in range(layers)
     ]
 
@@ -94,7 +100,7 @@ def moe(keys: Keys) -> MoeFfn:
         matrices=2 if keys.text("model_type") in PLAIN_MLP else 3,
         shared_inner=shared_inner(keys, inner),
         latent=keys.integer("moe_latent_size", "routed_expert_hidden_size", default=None),
-        float_router=keys.text("model_type") in FLOAT_ROUTERS,
+        float_router=keys.text("model_type") in FLOAT_ROUTERS or keys.flag("need_fp32_gate"),
     )
 
 

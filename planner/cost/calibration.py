@@ -66,8 +66,9 @@ class Traits:
 
     @property
     def fault(self) -> str:
-        """The era of an engine that was slower on this generation of GPUs alone, blank of others."""
-        return self.era if self.era in FAULTS else ""
+        """The era of an engine whose GEMMs with block scales were slower on this generation of GPUs alone,
+        blank of others."""
+        return self.era if self.era in FAULTS and self.gemm == "fp8_block" else ""
 
     @property
     def host(self) -> str:
