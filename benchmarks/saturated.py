@@ -94,8 +94,7 @@ def cookbook(least: float = BUSY) -> list[tuple[Row, dict[str, str], float]]:
     """The same of the usable printouts with `least` in flight or more."""
     found = []
     for row in read("cookbook_blocks.csv"):
-        sure = row["device_sure"] == row["text_only"] == "1" and row["speculative"] == "0" and row["tp"]
-        if not sure or row["dataset"] != "random" or float(row["concurrency"] or 0) < least or not row["isl_mean"]:
+        if not _usable(row) or float(row["concurrency"] or 0) < least:
             continue
         tp, dp = int(float(row["tp"])), int(float(row["dp"] or 1))
         ranks = dp if "--enable-dp-attention" in row["launch"] else 1
@@ -112,6 +111,13 @@ def cookbook(least: float = BUSY) -> list[tuple[Row, dict[str, str], float]]:
         }
         found.append((row, cells, float(row["out_tok_per_s"])))
     return found
+
+
+def _usable(row: Row) -> bool:
+    """Whether a printout says what ran: text of random lengths (four are of conversations, some of which are
+    many times as long as their mean) on a device and a tp that are told, nothing drafted."""
+    sure = row["device_sure"] == row["text_only"] == "1" and row["speculative"] == "0"
+    return sure and row["dataset"] == "random" and bool(row["tp"] and row["isl_mean"])
 
 
 def read(name: str) -> list[dict[str, str]]:

@@ -73,8 +73,9 @@ def moe_layers(keys: Keys, layers: int) -> list[bool]:
     freq = keys.integer("moe_layer_freq", default=1)
     step = keys.integer("interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_interval", default=1)
     dense_only = set(keys.items("mlp_only_layers", int))
+    last = layers if last < 0 else last
     return [
-        first <= at and (last < 0 or at <= last) and at % freq == 0 and (at + 1) % step == 0 and at not in dense_only
+        first <= at <= last and at % freq == 0 and (at + 1) % step == 0 and at not in dense_only
         for at in range(layers)
     ]
 

@@ -30,7 +30,7 @@ def test_runs_of_one_request_are_read_where_asked_for():
 def test_a_server_that_stops_for_prompts_is_slower_than_one_that_decodes_alone():
     lines = [line.split() for line in stopped().splitlines() if line[:4] in ("Deep", "Kimi", "Mini")]
 
-    assert len(lines) == 9
+    assert len(lines) == 10
     for *_, prompts, _, _, decoding, waits in lines:
         assert float(waits) > float(decoding)
         assert (float(waits) > 1.15 * float(decoding)) == (float(prompts) > 0.05)

@@ -84,6 +84,15 @@ def test_traits_are_those_of_the_card_and_the_device():
     assert shape_of(SPARSE_MOE) == "48x4096-128x1536"
 
 
+def test_an_era_is_a_fault_on_its_generation_where_gemms_have_block_scales():
+    def fault(gemm, era="sglang-0.5.11"):
+        used = Precisions(gemm, "bf16", "bf16", "bf16")
+        return Traits.of(LLAMA_8B, devices.find("mi300x"), era, used).fault
+
+    assert [fault(gemm) for gemm in ("fp8_block", "fp8", "bf16")] == ["sglang-0.5.11", "", ""]
+    assert fault("fp8_block", "sglang") == fault("fp8_block", "sglang-0.5.3") == ""
+
+
 def factors(**levels: float) -> Calibration:
     """`step_s` of 1 ms, times what each level says of the server above."""
     told = {level.replace("_", "+"): {DENSE.key(level.replace("_", "+")): x} for level, x in levels.items()}

@@ -93,6 +93,17 @@ def test_windows_may_have_heads_of_their_own():
     assert window == Attention(heads=4, kv_heads=1, head_dim=8, window=64)
 
 
+def test_windows_may_have_a_section_of_their_own_and_kv_heads_be_called_groups():
+    """Step 3.5: 64 query heads in full attention, 96 in windows, eight KV heads in both."""
+    told = {"num_attention_heads": 8, "num_attention_groups": 2, "head_dim": 16, "sliding_window": 64}
+    other = {"attention_type": "sliding_attention", "num_attention_heads": 12, "num_attention_groups": 4}
+    kinds = {"layer_types": ["full_attention", "sliding_attention"]}
+    everywhere, window = mixers(keys(**told, **kinds, attention_other_setting=other), 128, 2)
+
+    assert everywhere == Attention(heads=8, kv_heads=2, head_dim=16)
+    assert window == Attention(heads=12, kv_heads=4, head_dim=16, window=64)
+
+
 LATENT = {
     **{"num_attention_heads": 4, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 4},
     "v_head_dim": 10,

@@ -37,6 +37,8 @@ def sparse(layers, **told):
         ({"first_k_dense_replace": 2}, "--eeee"),
         ({"first_k_dense_replace": 1, "moe_layer_freq": 3}, "---e--"),
         ({"moe_layer_start_index": 1, "moe_layer_end_index": 4}, "-eeee-"),
+        ({"moe_layer_start_index": 1, "moe_layer_end_index": -1}, "-eeeee"),  # ERNIE 4.5: up to the last
+        ({"moe_layers_enum": "1,3,12"}, "-e-e--"),  # Step 3.5
         ({"mlp_only_layers": [0, 5]}, "-eeee-"),
         ({"mlp_only_layers": [1], "decoder_sparse_step": 2}, "---e-e"),
     ],
@@ -50,6 +52,15 @@ def test_layers_without_experts_are_dense_and_parts_are_shared_between_equal_lay
 
     assert found[0] == DenseFfn(inner=64, matrices=3)
     assert found[1] == found[2] == MoeFfn(experts=8, top_k=2, inner=16, matrices=3, shared_inner=0)
+
+
+def test_a_router_is_in_32_bits_for_families_and_configs_that_ask_for_it():
+    routers = [
+        moe(keys(**SMALL, **told)).float_router
+        for told in ({}, {"model_type": "minimax_m2"}, {"need_fp32_gate": True}, {"need_fp32_gate": False})
+    ]
+
+    assert routers == [False, True, True, False]
 
 
 def test_a_width_that_no_layer_needs_may_be_absent():
