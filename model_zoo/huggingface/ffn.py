@@ -43,9 +43,9 @@ PLAIN_MLP = frozenset(
 """Families whose FFN has two matrices; all others gate it (three)."""
 
 
-FLOAT_ROUTERS = frozenset(("minimax_m2",))
-"""Families whose router engines hold in 32 bits: vLLM's `MiniMaxM2MoE` makes its gate of float32, SGLang's
-likewise. Step 3.5's config asks for it (`need_fp32_gate`)."""
+FLOAT_ROUTERS = frozenset(("glm4_moe", "mimo_v2_flash", "minimax_m2", "nemotron_h"))
+"""Families whose router some engine holds in 32 bits (planner/cost/routers.py). Step 3.5's config asks for it
+(`need_fp32_gate`)."""
 
 
 def ffns(keys: Keys, hidden: int, layers: int) -> list[Ffn | None]:

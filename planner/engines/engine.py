@@ -20,6 +20,9 @@ CONTEXT_BYTES: Final = 0.5 * GIB
 """CUDA or HIP context and loaded kernels of one process."""
 
 Generations = AbstractSet[str]
+Version = tuple[int, int, int]
+FIRST: Final[Version] = (0, 0, 0)
+NEVER: Final[Version] = (99, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,9 @@ class Engine:
     experts: families (planner/designs/precision.py) of ranks that all have the same tokens, and of
     attention-dp ranks. `graph_tokens`: tokens up to which a step with prompts is replayed from graphs
     captured in pieces, unless it is told otherwise; `graphs_alone`: not so on attention-dp ranks and in
-    pipelines."""
+    pipelines. `float_routers`: architectures whose routers of experts it holds in 32 bits (the gates in its
+    files of these models), and the versions that multiply them without tensor cores unless told otherwise:
+    the first that does and the first that is not known to."""
 
     name: str
     generations: Generations
@@ -118,6 +123,7 @@ class Engine:
     sends_wide: Generations = frozenset()
     graph_tokens: Callable[[Replaying], float] = no_graphs
     graphs_alone: bool = False
+    float_routers: Mapping[str, tuple[Version, Version]] = field(default_factory=dict)
 
     def families(self, generation: str, precision: str) -> tuple[str, str]:
         """Of `expert_kernels`; blank where plans leave the choice to the engine."""

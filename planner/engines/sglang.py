@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from planner.designs.shape import Floats
-from planner.engines.engine import CONTEXT_BYTES, GIB, MIB, Engine, Offloads, Replaying, Reserving
+from planner.engines.engine import CONTEXT_BYTES, FIRST, GIB, MIB, Engine, Offloads, Replaying, Reserving
 from planner.engines.generations import (
     BLACKWELL,
     FROM_ADA,
@@ -90,6 +90,11 @@ SGLANG: Final = Engine(
     # (kt-kernel 0.5, with --kt-method, --kt-cpuinfer, --kt-weight-path)
     offloads=Offloads("tp", layers=False, popular=True),
     keeps_idle=frozenset({"Attention", "Mla"}),
+    float_routers={
+        "Glm4MoeForCausalLM": ((0, 5, 10), (0, 6, 0)),  # pull request 21660
+        **dict.fromkeys(("MiMoV2FlashForCausalLM", "MiniMaxM2ForCausalLM"), (FIRST, (0, 6, 0))),
+        "Step3p5ForCausalLM": (FIRST, (0, 6, 0)),
+    },
     # 0.5, advanced_features/speculative_decoding; n-grams: CUDA alone, no attention-dp
     sends_wide=frozenset({"hopper", "blackwell_dc"}),  # DeepEP
     drafts={

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from planner.designs.shape import Floats
-from planner.engines.engine import Engine, Offloads, Replaying, Reserving
+from planner.engines.engine import FIRST, NEVER, Engine, Offloads, Replaying, Reserving
 from planner.engines.generations import FROM_AMPERE, FROM_HOPPER, FROM_TURING, GAUDI, INT8, MI300
 
 SHARE: Final = 0.92
@@ -76,6 +76,11 @@ VLLM: Final = Engine(
     # --offload-prefetch-step layers ahead
     offloads=Offloads("tp", layers=True, popular=False, streams=True),
     keeps_idle=frozenset({"Attention"}),
+    float_routers={
+        "MiniMaxM2ForCausalLM": (FIRST, (0, 26, 0)),
+        **dict.fromkeys(("Glm4MoeForCausalLM", "MiMoV2FlashForCausalLM"), (FIRST, NEVER)),
+        **dict.fromkeys(("NemotronHForCausalLM", "Step3p5ForCausalLM"), (FIRST, NEVER)),
+    },
     # docs/features/spec_decode.md, 0.10 and later; not with pipelines
     sends_wide=frozenset({"hopper", "blackwell_dc"}),  # DeepEP
     drafts={

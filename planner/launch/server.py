@@ -78,6 +78,12 @@ class Server:
         return ranks if self.replica.attn_dp > 1 else alone
 
     @property
+    def float_router(self) -> bool:
+        """Whether the engine holds the model's routers of experts in 32 bits."""
+        name = self.card.architecture
+        return self.card.float_router and (name is None or name in named(self.replica.engine).float_routers)
+
+    @property
     def layers(self) -> list[int]:
         """Layers of each stage."""
         return [b - a for a, b in (stage.layers for stage in self.replica.stages)]

@@ -56,7 +56,7 @@ def line(s: Server) -> Launch:
         words += _kept(s)
     if s.lowered == "fp8":
         words += ["--quantization", "fp8"]
-    if s.card.float_router:
+    if s.float_router:
         words += ["--enable-tf32-matmul"]
     words += shlex.split(s.draft_option)
     if r.role != "mixed":
@@ -84,7 +84,7 @@ def line(s: Server) -> Launch:
         join = ["--dist-init-addr", f"{HEAD}:5000", "--nnodes", str(s.nodes), "--node-rank"]
         ranks = [[*words, *join, str(i)] for i in range(s.nodes)]
         notes.append(f"one command on each of {s.nodes} nodes; HEAD_ADDR is the address of the first")
-    latest = r.attn_dp > 1 or r.cp > 1 or s.card.float_router
+    latest = r.attn_dp > 1 or r.cp > 1 or s.float_router
     versions = LATEST if latest else ">=0.5.13,<0.6"
     return Launch(argv=ranks[0], env=env, engine_versions=versions, notes=notes, ranks=ranks[1:], files=files)
 

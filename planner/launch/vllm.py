@@ -55,7 +55,7 @@ def line(s: Server) -> Launch:
         words += ["--offload-group-size", str(group), "--offload-num-in-group", str(group - start)]
         words += ["--offload-prefetch-step", "2"]
     env, notes = dict[str, str](), _notes(s)
-    if s.card.float_router:
+    if s.float_router:
         env["VLLM_FLOAT32_MATMUL_PRECISION"] = "high"
     if s.moe and r.precision.experts == "mxfp4" and s.generation == "blackwell_dc":
         env["VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8"] = "1"  # inputs in 8 bits, as counted; else 16

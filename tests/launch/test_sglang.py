@@ -42,6 +42,8 @@ def test_routers_in_32_bits_are_multiplied_as_the_plan_counts_them():
     assert "--enable-tf32-matmul" in launch.argv
     assert launch.engine_versions == ">=0.5.23,<0.6"
     assert "--enable-tf32-matmul" not in line(server("sglang", tp=8)).argv
+    other = find("nemotron-3-nano-30b-a3b")[0].model_dump(mode="json")  # held in 16 bits there
+    assert "--enable-tf32-matmul" not in line(server("sglang", problem={"model": other}, tp=8)).argv
 
 
 def test_running_requests_are_those_of_all_ranks_and_at_least_one_each():
