@@ -25,6 +25,7 @@ from benchmarks.held_out import (
     sigmas,
     traits_of,
 )
+from benchmarks.printouts import fitted_rows
 from benchmarks.scores.bands import coverage
 from benchmarks.scores.errors import errors
 from benchmarks.scores.held import KINDS, Z80, Held
@@ -39,7 +40,7 @@ def main() -> None:
     if not RUNS.is_file():
         print("skipped: no measurements beside the repository", file=sys.stderr)
         return
-    every = clean_rows()
+    every = (*clean_rows(), *fitted_rows())
     bench, told = bench_of(every), of_today(every)
     fit = fitted(bench)
     rows, measured, more = [every[i] for i in told], bench.measured[told], added(bench)[told]

@@ -61,13 +61,13 @@ device, an engine version or a source are wider, and so do 76 to 84 % lie inside
 def bench_of(rows: Sequence[Row]) -> Bench:
     """The rows with what was measured."""
     figures = [[float(r["silicon_ttft_ms"]), float(r["silicon_tpot_ms"])] for r in rows]
-    doubt = [[1.0 if r["warmed_up"] else COLD, 1.0] for r in rows]
+    doubt = [[1.0 if r["warmed_up"] else COLD, float(r.get("doubt") or 1)] for r in rows]
     return Bench([looked_up(parse(as_asked(r))) for r in rows], np.log(np.array(figures)), np.array(doubt))
 
 
 def of_today(rows: Sequence[Row]) -> list[int]:
-    """Which rows are not of an older release that one device alone was slow with: these are fitted, but no
-    fold asks for them, as nothing but themselves tells of it."""
+    """Which rows are neither of an older release that one device alone was slow with, nor printouts: these
+    are fitted, but no fold asks for them, as nothing but themselves tells of them."""
     return [i for i, row in enumerate(rows) if not row.get("era")]
 
 

@@ -54,6 +54,10 @@ TRITON = {
 """Models for which SGLang 0.5.6 to 0.5.10 takes Triton's kernels on data-centre Blackwell, where those of
 DeepSeek's architecture in FP8 get TensorRT-LLM's (server_args.py of those versions)."""
 
+MAIN = {"main branch": "0.5.9"}
+"""The one run that says so is of Nemotron 3 Super, whose page came with the model in March 2026: of SGLang
+between 0.5.9 of February and 0.5.10 of April."""
+
 NO_AITER = "SGLANG_USE_AITER=0"
 """Leaves experts on AMD's GPUs to Triton, too."""
 
@@ -98,7 +102,8 @@ def cookbook(least: float = BUSY) -> list[tuple[Row, dict[str, str], float]]:
             continue
         tp, dp = int(float(row["tp"])), int(float(row["dp"] or 1))
         ranks = dp if "--enable-dp-attention" in row["launch"] else 1
-        cells = {"model": row["model"], "engine": "sglang", "engine_version": row["version"]}
+        version = MAIN.get(row["version"], row["version"])
+        cells = {"model": row["model"], "engine": "sglang", "engine_version": version}
         cells |= {"device": row["device"].replace("_", "-"), "tp": str(tp // ranks), "attn_dp": str(ranks)}
         cells |= {name: str(max(round(float(row[f"{name}_mean"])), 1)) for name in ("isl", "osl")}
         blackwell = devices.find(cells["device"]).generation == "blackwell_dc"

@@ -21,6 +21,7 @@ import numpy as np
 
 from benchmarks.fit import NOISE, SPREAD, fitted
 from benchmarks.held_out import bench_of
+from benchmarks.printouts import fitted_rows
 from benchmarks.scores.render import table
 from benchmarks.truth import RUNS, clean_rows
 from planner.calibration.bench import TPOT, TTFT, Bench
@@ -43,7 +44,7 @@ def main() -> None:
     if not RUNS.is_file():
         print("skipped: no measurements beside the repository", file=sys.stderr)
         return
-    fit = said(bench_of(clean_rows()))
+    fit = said(bench_of((*clean_rows(), *fitted_rows())))
     counts = Counter((e.parameter, e.level) for e in fit.effects)
     lines = [
         [name, level, str(counts[name, level]), f"{SPREAD[name][level]:g}", f"{s:.3f}"]

@@ -42,6 +42,7 @@ FAMILIES = {
     "Llama-3.1-8B-Instruct-FP8": "Llama-3.1-8B",
     "Qwen3-32B-NVFP4": "Qwen3-32B",
     "Qwen3-235B-A22B-FP8": "Qwen3-235B-A22B",
+    "llama-3.1-70b": "Llama-3.1-70B",
 }
 """Models that share layers, widths and experts are one family: who has seen one has seen its twin."""
 
@@ -77,7 +78,7 @@ SETTINGS = {
 
 @lru_cache(maxsize=1)
 def clean_rows() -> tuple[Row, ...]:
-    """The clean aggregated rows, those of both tables, with columns more: what they are (`_described`), and
+    """The clean aggregated rows, those of both tables, with columns more: what they are (`described`), and
     what `as_asked` needs."""
     labels, flags = (by_id(SERVING / name) for name in ("train_labels.csv.gz", "run_flags_train.csv.gz"))
     rows = [
@@ -92,7 +93,7 @@ def clean_rows() -> tuple[Row, ...]:
         if x["train_row_id"].split(".")[0] not in known and kept_deepseek(x)
     ]
     rows = [row for row in rows + newest(more, CONFIGURATION, "measured") if not mended(row)]
-    return tuple(row | _described(row["model_path"], row["system"]) for row in rows)
+    return tuple(row | described(row["model_path"], row["system"]) for row in rows)
 
 
 MENDED = {
@@ -257,6 +258,8 @@ def group_of(row: Row) -> tuple[str, str]:
 
 def as_asked(row: Row) -> Row:
     """A measured row in the columns of `predict`."""
+    if row.get("asked"):  # of the printouts
+        return row
     return {
         **checkpoint(row["model_path"], row["gemm_quant_mode"], row["moe_quant_mode"]),
         "device": row["system"],
@@ -301,9 +304,10 @@ def config(model: str) -> Path:
 
 
 @lru_cache(maxsize=256)
-def _described(model: str, system: str) -> Row:
-    """What follows from the names of a row's model and device."""
-    experts = any(isinstance(layer.ffn, MoeFfn) for layer in catalog.find(str(config(model)))[0].stack)
+def described(model: str, system: str) -> Row:
+    """What follows from the names of a row's model and device; `model`: of a config file, else of a card."""
+    named = str(config(model)) if config(model).is_file() else model
+    experts = any(isinstance(layer.ffn, MoeFfn) for layer in catalog.find(named)[0].stack)
     return {
         "family": family_of(model),
         "generation": devices.find(system).generation,

@@ -115,6 +115,17 @@ class Fit:
         self.known: dict[bytes, Floats] = {}
         """Log times of rows held out together, by which these are."""
 
+    def begin(self, at: Calibration) -> None:
+        """Start at the factors of a calibration."""
+        factors = ((at.factors.get(e.parameter, {}).get(e.level, {}), e.key) for e in self.effects)
+        self.x = np.log(np.array([keys.get(key, 1.0) for keys, key in factors]))
+        self.bench.settle(self.bench.tunings(calibrated(self.around, self.effects, self.x)))
+
+    def loss(self) -> float:
+        """Minus the logarithm of the posterior density where the last run ended, up to a constant."""
+        keep = np.ones(len(self.bench), dtype=bool)
+        return self._loss(np.concatenate([self.x, self.own]), self.here, keep)
+
     def run(self, keep: Mask | None = None, steps: int = 12) -> Fitted:
         """Gauss-Newton on the rows `keep`."""
         keep = np.ones(len(self.bench), dtype=bool) if keep is None else keep
