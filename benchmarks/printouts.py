@@ -1,10 +1,10 @@
 """Runs that people printed in public threads, and what is predicted: `python -m benchmarks.printouts`.
 
 `printouts.csv` holds them with their addresses: pull requests, issues and pages of engines, and collections
-of runs with their launch lines; prompts of told lengths, nothing drafted. Most are of a model on an engine and
-a device that no other row of ours has, run by hand on an engine as it came, often without kernels tuned for
-that model. Seldom is all told that matters: a version is the release of that day where a thread names none.
-Where a change is compared the run before it stands here, as that is what was released.
+of runs with their launch lines; prompts of told lengths, nothing drafted. Most are of a model on an engine
+and a device that no other row of ours has, run by hand on an engine as it came, often without kernels tuned
+for that model. Seldom is all told that matters: a version is the release of that day where a thread names
+none. Where a change is compared the run before it stands here, as that is what was released.
 
 Runs of other models than DeepSeek-R1 on AMD's GPUs are fitted (`fitted_rows`), as nothing else tells of them;
 no fold asks for them. The last column is TPOT's ratio, or of throughput's inverse where no TPOT is told.

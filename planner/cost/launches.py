@@ -40,6 +40,11 @@ BLUNT: Final = 2.5
 """How blunt the corner is where launching and kernels take as long: the exponent of a norm, infinite for the
 longer of the two and 1 for their sum. Runs are as probable at 3, less at 2 and 4."""
 
+AROUND_S: Final = 50e-6
+"""What a host that computes prompts first does for a decoding sequence around a step of these: it hands out
+the tokens of the step before and makes up the next one, behind neither of which the GPU has work (SGLang's
+`event_loop_overlap`). Each leaves it idle for 6 ms where 240 decode (its pull request 22332)."""
+
 INTO_BITS: Final = frozenset({"fp8", "fp8_block", "int8", "mxfp4", "nvfp4"})
 """Precisions of weights for which inputs are quantised, too."""
 

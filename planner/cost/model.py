@@ -25,7 +25,7 @@ from planner.cost.communication import Links
 from planner.cost.efficiency.reading import Chip, Efficiency
 from planner.cost.eras import engine_of
 from planner.cost.fused import norm_apart_s
-from planner.cost.launches import Kernels, graph_tokens, hidden, launching_s
+from planner.cost.launches import AROUND_S, Kernels, graph_tokens, hidden, launching_s
 from planner.cost.layers import ACTIVATION_BYTES, Layers
 from planner.cost.powered import own_limit_watts
 from planner.cost.told import AS_USUAL, Told
@@ -205,12 +205,14 @@ class CostModel(Banded):
         return np.where(load.tokens > 0, hidden(kernels_s, self.launching(load, designs)), kernels_s)
 
     def launching(self, load: Load, designs: Designs) -> Floats:
-        """Seconds of the host to launch a step with prompts, less where these are replayed from graphs."""
+        """Seconds of the host to launch a step with prompts, less where these are replayed from graphs, and
+        what it does for the others while they wait."""
         anywhere = not self.graphs_alone
         replayed = (load.tokens <= self.graph_tokens) & (
             anywhere | (designs.attn_dp == 1) & (designs.pp == 1)
         )
-        return np.where(replayed, self.tuning.captured, 1.0) * self.launching_s
+        around = AROUND_S * load.sequences if self.prompts_first else 0.0
+        return np.where(replayed, self.tuning.captured, 1.0) * self.launching_s + around
 
     def hops_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one token's way between stages, the sampled token's way back included."""
