@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.scores.render import share, table
+from benchmarks.saturated import line
+from benchmarks.scores.render import table
 from benchmarks.truth import AMD, Row, described
 from planner.errors import InputError
 from planner.predict.predictions import predict_rows
@@ -76,14 +77,6 @@ def ratios(rows: Sequence[Row]) -> list[tuple[Row, float, float]]:
         ratio = told.tpot_ms / float(row["tpot_ms"]) if row["tpot_ms"] else slower
         found.append((row, ratio, told.tpot_ms_high / told.tpot_ms))
     return found
-
-
-def line(name: str, runs: Sequence[tuple[Row, float, float]]) -> list[str]:
-    """Runs, typical factor either way, its 90th percentile, the median ratio, the share inside the band."""
-    logs, reach = np.log(np.array([[ratio, most] for _, ratio, most in runs])).T
-    off = np.abs(logs)
-    figures = (np.median(off), np.quantile(off, 0.9), np.median(logs))
-    return [name, str(len(runs)), *(f"{np.exp(x):.2f}" for x in figures), share((off <= reach).mean())]
 
 
 def main() -> None:

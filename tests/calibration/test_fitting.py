@@ -179,3 +179,23 @@ def test_of_two_optima_without_some_rows_the_more_probable_one_predicts_them(mon
 
     assert told == pytest.approx(priors if shift else here, rel=1e-3)
     assert told != pytest.approx(here if shift else priors, rel=1e-3)
+
+
+def test_a_fit_may_start_at_a_calibration_and_ends_where_it_would_have():
+    """Factors at levels that the fit has are its start, and at the optimum nothing is left to gain."""
+    truth = Calibration(
+        factors={"kernels": {"engine": {"vllm": 1.4}}, "request_s": {"engine": {"trtllm": 0.5}}}
+    )
+    fit = Fit(measured(table(), truth, noise=0.01), Calibration(), SPREAD, NOISE)
+    fit.begin(truth)
+    start = {(e.parameter, e.level, e.key): x for e, x in zip(fit.effects, fit.x.tolist(), strict=True)}
+    fit.run()
+    again = Fit(fit.bench, Calibration(), SPREAD, NOISE)
+    again.begin(Calibration())
+    again.run()
+
+    assert start.pop(("kernels", "engine", "vllm")) == pytest.approx(np.log(1.4))
+    assert start.pop(("request_s", "engine", "trtllm")) == pytest.approx(np.log(0.5))
+    assert set(start.values()) == {0.0}
+    assert fit.loss() == pytest.approx(again.loss(), rel=1e-3)
+    assert fit.x == pytest.approx(again.x, abs=0.01)

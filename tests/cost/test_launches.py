@@ -228,3 +228,12 @@ def test_a_step_of_a_long_prompt_takes_hardly_longer_to_be_launched(tokens, leas
     launches = 20e-3 / dense_layers(LLAMA_8B)
     share = (step_s(launches) - step_s(0.0)) / 20e-3
     assert least < share < most
+
+
+@pytest.mark.parametrize(("engine", "each_s"), [("sglang", 50e-6), ("vllm", 0.0), ("trtllm", 0.0)])
+def test_a_host_that_computes_prompts_first_does_its_work_for_the_others_beside_them(engine, each_s):
+    """They wait while it hands out their tokens and makes up their next step, both of a step with prompts."""
+    server, designs = cost(LLAMA_8B, engine=engine, told=Told(graph_tokens=0.0)), tensor_parallel(1)
+    alone, beside = (server.launching(Load.of(n, 500, 512, 0), designs)[0] for n in (0, 100))
+
+    assert beside - alone == pytest.approx(100 * each_s)
