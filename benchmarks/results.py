@@ -57,6 +57,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "speculation": ("Speculative decoding: runs with MTP", ["benchmarks.speculation"]),
     "published": ("Published deployments over many nodes", ["benchmarks.wide_published"]),
     "saturated": ("Offline tables at full load", ["benchmarks.saturated"]),
+    "printouts": ("Runs that people printed in public threads", ["benchmarks.printouts"]),
     "older": ("Older and other hardware", ["benchmarks.older_hardware"]),
     "offload": ("Small machines, in GPU and in host memory", ["benchmarks.offload"]),
     "offline": ("Offline, with weights and cache off the GPU", ["benchmarks.offline"]),
