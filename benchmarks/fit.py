@@ -146,7 +146,8 @@ def main() -> None:
     about = {
         "rows": len(every),
         "groups": len(set(groups)),
-        "source": "public serving runs of aiconfigurator and InferenceX (Apache-2.0), clean aggregated rows",
+        "source": "public serving runs of aiconfigurator and InferenceX (Apache-2.0), clean aggregated rows; "
+        "on AMD's GPUs some of public threads",
         "written_by": "python -m benchmarks.fit",
     }
     for kind, column in (("ttft", TTFT), ("tpot", TPOT)):
