@@ -141,15 +141,14 @@ def _narrow(
             for key in told:
                 at = (keys == key) & np.isfinite(errors[:, column])
                 if at.any():
-                    sigma = pooled(errors[at, column], before[at, column], len(set(parts[at])))
-                    bands[kind][level][key] = sigma
+                    own = float(np.quantile(np.abs(errors[at, column]), 0.8)) / Z80
+                    bands[kind][level][key] = pooled(own, before[at, column], len(set(parts[at])))
 
 
-def pooled(errors: Floats, before: Floats | float, units: int, earlier: int = EARLIER) -> float:
-    """A band's deviation from the errors of `units` that were held back and the deviations of before (or of a
-    wider level), which count for `earlier`: variances by their counts (a conjugate prior's mean; Gelman et
-    al. 2013, ch. 2.6)."""
-    own = float(np.quantile(np.abs(errors), 0.8)) / Z80
+def pooled(own: float, before: Floats | float, units: int, earlier: int = EARLIER) -> float:
+    """A band's deviation from that of `units` that were held back and the deviations of before (or of a wider
+    level), which count for `earlier`: variances by their counts (a conjugate prior's mean; Gelman et al.
+    2013, ch. 2.6)."""
     return float(np.sqrt((earlier * np.mean(before**2) + units * own**2) / (earlier + units)))
 
 
