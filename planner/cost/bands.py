@@ -30,8 +30,8 @@ disaggregated runs, of which none was fitted."""
 
 PROMPTS = 1.5
 """How much further off seconds of prompts are than those of decode steps, as logarithms. With two independent
-errors, the prompts' 1.5 times as wide, bands of held-out loops' rates hold 75 to 83 % of runs at shares of
-prompts up to seven tenths of the time, and 89 % of the few beyond (docs/calibration.md, "Bands and risk").
+errors, the prompts' 1.5 times as wide, bands of held-out loops' rates hold 76 to 84 % of runs at shares of
+prompts up to seven tenths of the time, and 87 % of the few beyond (docs/calibration.md, "Bands and risk").
 TTFT's own band does not say it: near saturation TTFT multiplies errors of seconds, and far from it most of it
 is the engine's own time."""
 
