@@ -48,23 +48,15 @@ GEMM = {**KERNEL, "gemm": 0.1, "engine+gemm": 0.025}
 EXPERTS = {**KERNEL, "experts": 0.05, "engine+experts": 0.05}
 
 SPREAD: Spread = {
-    "kernels": {
-        "engine": 0.13,
-        "generation": 0.13,
-        "engine+generation": 0.13,
-        "gemm": 0.07,
-        "engine+gemm": 0.05,
-        MODEL: 0.1,
-        **ERA,
-    },
+    "kernels": {"engine": 0.13, "generation": 0.13, "engine+generation": 0.13, MODEL: 0.1, **ERA},
     "gemm_flops": GEMM,
     "gemm_bytes": GEMM,
     "decode_attention": KERNEL,
     "prompt_attention": KERNEL,
     "experts": {**EXPERTS, "engine": 0.08, **ERA},
-    "expert_flops": {"all": 0.1, "engine": 0.05, "engine+generation": 0.1, "experts": 0.1, MODEL: 0.08},
+    "expert_flops": {"all": 0.2, "engine": 0.05, "engine+generation": 0.1, "experts": 0.2, MODEL: 0.08},
     "recurrent": {"all": 0.5},
-    "launch": {**KERNEL, **ERA, "fault": 0.7},
+    "launch": {**KERNEL, **ERA, "gemm": 0.15, "fault": 0.7},
     "expert_launch": EXPERTS,
     "messages": KERNEL,
     "message_wait_s": ENGINE,
