@@ -56,7 +56,7 @@ def test_every_line_has_an_end_of_its_own():
 
 def test_a_plan_of_one_kind_is_told_what_pairs_would_give():
     """It is looked for among replicas that do both phases alone, which says nothing of the others."""
-    asked = {"gpus": "4xA100", "rate": 15, "objective": "gpus", "work_limit": 100}
+    asked = {"gpus": "4xA100", "rate": 14, "objective": "gpus", "work_limit": 100}
     made = plan(None, "qwen3-8b", **asked)
     split = next(a for a in made.alternatives if a.what == "prefill/decode split")
 

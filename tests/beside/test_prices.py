@@ -142,7 +142,7 @@ def test_what_a_fleet_of_few_kinds_gives_up_is_not_what_a_node_is_worth():
     """The best fleet of one kind costs $9.20, with another node of L40S, too. Of one that stands on a node of
     $1 more, that dollar is what it gives up, and no node brings it back."""
     cluster = nodes(("h100-sxm", 1, 32, 1.0), ("l40s", 8, 1, 1.2))
-    _, question, best = on(cluster, "llama-3.1-8b", tpot_ms=100, rate=180.0, objective="cost")
+    _, question, best = on(cluster, "llama-3.1-8b", tpot_ms=100, rate=172.0, objective="cost")
     found = find(replace(question, most_kinds=1), best.pool, LIMITS)
     chosen = ended(found, objective=found.solution.objective + 1.0, status="within_gap")
     worth = {p.limit: p.worth for p in priced(chosen, LIMITS, NO_BUDGET)}

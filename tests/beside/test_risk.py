@@ -73,7 +73,7 @@ def test_what_a_plan_of_few_kinds_gives_up_is_no_part_of_what_being_surer_costs(
 
 
 def test_for_a_rate_it_is_what_a_plan_at_that_risk_costs():
-    loads = {"tpot_ms": 12.0, "rate": 24.0}
+    loads = {"tpot_ms": 12.0, "rate": 22.5}
     (told,), found = priced(loads, gpus="4xH100", objective="gpus")
     _, _, surer = solved(loads, {"risk": SURER, "objective": "gpus"}, gpus="4xH100")
 
@@ -90,7 +90,7 @@ def test_where_the_plan_is_as_sure_nothing_is_solved(monkeypatch):
 
 def test_what_the_best_designs_cannot_is_not_said_of_all(monkeypatch):
     """Of the best candidates' designs none serves the rate; what is said is what a plan at that risk has."""
-    loads = {"tpot_ms": 12.0, "rate": 24.0}
+    loads = {"tpot_ms": 12.0, "rate": 22.5}
     find, status = risk.find, list[str]()
 
     def poor(question: Question, pool: Pool, limits: Limits) -> Found:

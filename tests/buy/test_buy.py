@@ -54,7 +54,7 @@ def test_a_budget_is_spent_on_the_cheaper_of_two_equal_offers_and_kept(asked):
 
 
 def test_dollars_paid_once_are_counted_by_the_purchase_price(asked):
-    found, _, _ = asked("17000$", gap=0.0)
+    found, _, _ = asked("16500$", gap=0.0)
 
     assert counts(found) == {"dear": 2}
     assert found.takes == 16000
@@ -193,7 +193,7 @@ def test_the_document_has_what_is_printed(asked):
     assert said["bought"] == [{"offer": "small", "nodes": 3, "takes": 1.0, "usd_per_hour": 1.0}]
     assert said["takes"] == 3.0
     assert said["rps"] == found.value
-    assert said["bound"] >= found.value * (1 - 1e-9)
+    assert said["bound"] >= found.value * (1 - 1e-8)
     assert said["plan"]["schema_version"]
 
 
@@ -247,7 +247,7 @@ def test_of_offers_that_draw_the_same_the_cheaper_is_taken(asked):
 
 
 def test_offers_may_cost_the_same_an_hour_and_not_to_buy(asked):
-    found, _, _ = asked("17000$", LIST.replace("1.5", "1.0"), gap=0.0)
+    found, _, _ = asked("16500$", LIST.replace("1.5", "1.0"), gap=0.0)
 
     assert counts(found) == {"dear": 2}
 

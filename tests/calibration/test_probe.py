@@ -260,7 +260,7 @@ def test_old_devices_serve_in_half_precision():
 
 
 def test_answers_of_one_token_have_no_tpot(capsys):
-    line = ["probe", "--gpus", "1xH100", "--model", "llama-3.1-8b", "--osl", "1", "--engine", "vllm"]
+    line = ["probe", "--gpus", "1xH100", "--model", "llama-3.1-8b", "--osl", "1", "--engine", "sglang"]
 
     assert run(line) == 0
     table = capsys.readouterr().out.partition("Paste")[0].splitlines()

@@ -70,9 +70,10 @@ def mixed_s(engine, layer_s):
 
 
 def test_prompts_that_go_first_have_weights_read_again():
-    """By hand: 15.0 GB at 3.35 TB/s are 4.5 ms, which an engine that mixes takes once."""
+    """By hand: 15.0 GB at 3.35 TB/s are 4.5 ms, which an engine that mixes takes once; handing out the tokens of
+    64 sequences and making up their next step hides behind them."""
     decoding, computing, apart = mixed_s("sglang", 0.0)
-    assert apart == pytest.approx(decoding + computing, rel=1e-9)
+    assert apart == pytest.approx(hidden(decoding + computing, 64 * 50e-6), rel=1e-5)
 
     decoding, computing, mixed = mixed_s("vllm", 0.0)
     assert 0.003 < decoding + computing - mixed < 0.007
@@ -80,10 +81,11 @@ def test_prompts_that_go_first_have_weights_read_again():
 
 def test_the_host_launches_prompts_while_the_gpu_decodes():
     """As long as both steps' kernels: it adds a third of itself, as to one step (`hidden`)."""
-    apart_s = mixed_s("sglang", 0.0)[2]
+    decoding, computing, _ = mixed_s("sglang", 0.0)
+    apart_s = decoding + computing
     launched_s = mixed_s("sglang", apart_s / 34)[2]  # 32 layers of 12 kernels, their norms apart
 
-    assert launched_s == pytest.approx(hidden(apart_s, 32 * 12 / 11 * apart_s / 34), rel=1e-2)
+    assert launched_s == pytest.approx(hidden(apart_s, 32 * 12 / 11 * apart_s / 34 + 64 * 50e-6), rel=1e-2)
 
 
 @pytest.mark.parametrize("name", KINDS)

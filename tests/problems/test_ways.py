@@ -84,7 +84,7 @@ def test_a_link_in_use_is_never_full_and_its_queue_is_in_the_first_token(tmp_pat
     """2,000 tokens of Llama-3.1-8B are 0.26 GB, 33 ms over 8 GB/s alone and 7 ms over 40."""
     seen = {}
     for gb_per_s in (8, 40):
-        load = {"isl": 2000, "osl": 1000, "engine": "trtllm", "ttft_ms": 4000, "tpot_ms": 15}
+        load = {"isl": 2000, "osl": 1000, "engine": "trtllm", "ttft_ms": 6000, "tpot_ms": 15}
         made = plan(linked(tmp_path, gb_per_s), "llama-3.1-8b", explain=False, **load)
         (pair,) = [r for r in made.routing if r.prefill]
         share = pair.kv_gb_per_s / gb_per_s
