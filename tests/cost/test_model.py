@@ -70,8 +70,8 @@ def mixed_s(engine, layer_s):
 
 
 def test_prompts_that_go_first_have_weights_read_again():
-    """By hand: 15.0 GB at 3.35 TB/s are 4.5 ms, which an engine that mixes takes once; handing out the tokens of
-    64 sequences and making up their next step hides behind them."""
+    """By hand: 15.0 GB at 3.35 TB/s are 4.5 ms, which an engine that mixes takes once; handing out
+    the tokens of 64 sequences and making up their next step hides behind them."""
     decoding, computing, apart = mixed_s("sglang", 0.0)
     assert apart == pytest.approx(hidden(decoding + computing, 64 * 50e-6), rel=1e-5)
 
