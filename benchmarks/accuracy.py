@@ -25,14 +25,14 @@ from benchmarks.held_out import (
     sigmas,
     traits_of,
 )
-from benchmarks.printouts import fitted_rows
+from benchmarks.printouts import rows_of_fit
 from benchmarks.scores.bands import coverage
 from benchmarks.scores.errors import errors
 from benchmarks.scores.held import KINDS, Z80, Held
 from benchmarks.scores.rates import rate_table
 from benchmarks.scores.render import share, signed, table
 from benchmarks.scores.report import score
-from benchmarks.truth import AMD, RUNS, clean_rows
+from benchmarks.truth import AMD, RUNS
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
     if not RUNS.is_file():
         print("skipped: no measurements beside the repository", file=sys.stderr)
         return
-    every = (*clean_rows(), *fitted_rows())
+    every = rows_of_fit()
     bench, told = bench_of(every), of_today(every)
     fit = fitted(bench)
     rows, measured, more = [every[i] for i in told], bench.measured[told], added(bench)[told]

@@ -25,9 +25,9 @@ from benchmarks.held_out import (
     sigmas,
     traits_of,
 )
-from benchmarks.printouts import fitted_rows
+from benchmarks.printouts import rows_of_fit
 from benchmarks.scores.picks import flattery, pick
-from benchmarks.truth import RUNS, clean_rows
+from benchmarks.truth import RUNS
 from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.fitting import Fit, Noise, Spread, calibrated
 from planner.cost.calibration import SHIPPED, Calibration, shipped
@@ -136,7 +136,7 @@ def main() -> None:
     if not RUNS.is_file():
         print("skipped: no measurements beside the repository", file=sys.stderr)
         return
-    every = (*clean_rows(), *fitted_rows())
+    every = rows_of_fit()
     bench, told = bench_of(every), of_today(every)
     fit = fitted(bench)
     rows, measured = [every[i] for i in told], bench.measured[told]

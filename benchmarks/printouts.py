@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.saturated import line
 from benchmarks.scores.render import table
-from benchmarks.truth import AMD, Row, described
+from benchmarks.truth import AMD, Row, clean_rows, described
 from planner.errors import InputError
 from planner.predict.predictions import predict_rows
 
@@ -64,6 +64,11 @@ def fitted_rows() -> tuple[Row, ...]:
         for row in printouts()
         if row["fitted"]
     )
+
+
+def rows_of_fit() -> tuple[Row, ...]:
+    """All rows that parameters are fitted to: the clean ones and these."""
+    return (*clean_rows(), *fitted_rows())
 
 
 def ratios(rows: Sequence[Row]) -> list[tuple[Row, float, float]]:

@@ -21,9 +21,9 @@ import numpy as np
 
 from benchmarks.fit import NOISE, SPREAD, fitted
 from benchmarks.held_out import bench_of
-from benchmarks.printouts import fitted_rows
+from benchmarks.printouts import rows_of_fit
 from benchmarks.scores.render import table
-from benchmarks.truth import RUNS, clean_rows
+from benchmarks.truth import RUNS
 from planner.calibration.bench import TPOT, TTFT, Bench
 from planner.calibration.fitting import Fit, Noise, Spread
 from planner.designs.shape import Floats
@@ -44,7 +44,7 @@ def main() -> None:
     if not RUNS.is_file():
         print("skipped: no measurements beside the repository", file=sys.stderr)
         return
-    fit = said(bench_of((*clean_rows(), *fitted_rows())))
+    fit = said(bench_of(rows_of_fit()))
     counts = Counter((e.parameter, e.level) for e in fit.effects)
     lines = [
         [name, level, str(counts[name, level]), f"{SPREAD[name][level]:g}", f"{s:.3f}"]

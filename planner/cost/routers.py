@@ -10,15 +10,9 @@ the same on tensor cores from three 16-bit parts of each weight, for MiniMax's w
 
 from __future__ import annotations
 
-from typing import Final
-
 from model_zoo.schema import ModelCard
 from planner.cost.eras import number_of
 from planner.engines import named
-from planner.engines.engine import NEVER
-
-USUAL: Final = "MiniMaxM2ForCausalLM"
-"""What a card that names no architecture is like."""
 
 
 def without_tensor_cores(card: ModelCard, engine: str, version: str) -> bool:
@@ -31,5 +25,8 @@ def without_tensor_cores(card: ModelCard, engine: str, version: str) -> bool:
     [False, True]
     """
     number = number_of(engine, version)
-    first, after = named(engine).float_routers.get(card.architecture or USUAL, (NEVER, NEVER))
-    return card.float_router and number is not None and first <= number < after
+    versions = named(engine).float_router(card.architecture)
+    if not card.float_router or number is None or versions is None:
+        return False
+    first, after = versions
+    return first <= number < after

@@ -23,6 +23,8 @@ Generations = AbstractSet[str]
 Version = tuple[int, int, int]
 FIRST: Final[Version] = (0, 0, 0)
 NEVER: Final[Version] = (99, 0, 0)
+USUAL_ROUTER: Final = "MiniMaxM2ForCausalLM"
+"""Whose routers in 32 bits are like those of a card that names no architecture."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,10 @@ class Engine:
     graph_tokens: Callable[[Replaying], float] = no_graphs
     graphs_alone: bool = False
     float_routers: Mapping[str, tuple[Version, Version]] = field(default_factory=dict)
+
+    def float_router(self, architecture: str | None) -> tuple[Version, Version] | None:
+        """Of `float_routers`; None where it holds the architecture's routers in 16 bits."""
+        return self.float_routers.get(architecture or USUAL_ROUTER)
 
     def families(self, generation: str, precision: str) -> tuple[str, str]:
         """Of `expert_kernels`; blank where plans leave the choice to the engine."""

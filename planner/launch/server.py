@@ -80,8 +80,8 @@ class Server:
     @property
     def float_router(self) -> bool:
         """Whether the engine holds the model's routers of experts in 32 bits."""
-        name = self.card.architecture
-        return self.card.float_router and (name is None or name in named(self.replica.engine).float_routers)
+        engine = named(self.replica.engine)
+        return self.card.float_router and engine.float_router(self.card.architecture) is not None
 
     @property
     def layers(self) -> list[int]:
