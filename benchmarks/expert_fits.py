@@ -36,6 +36,9 @@ takes eight times as long as the same weights with block scales. SGLang's own Tr
 Hopper take three times as long as OpenAI's (`triton_kernels`), which vLLM's table has and which SGLang takes
 by itself for gpt-oss (server_args.py)."""
 
+UNDIVIDED = 0.9
+"""Share of the time of one rank alone above which one of two ranks was given all its pairs."""
+
 MARLIN_4_BIT = ("int4_wo", "int4_wo", "bf16", "marlin")
 """Marlin's kernels for 4-bit integers, whose weights differ from MXFP4's in how they are scaled alone. They
 stand in where MXFP4's were timed with one model, of 896 experts: that does not tell how times grow with
@@ -83,7 +86,25 @@ def expert_table(system: str, engine: str) -> Table:
     """Balanced rows of an engine on a system."""
     table = read("moe", system, COLUMNS)
     balanced = (table["distribution"] == "balanced") & (table["num_tokens"] <= MOST_TOKENS)
-    return where(table, balanced & (table["backend"] == engine))
+    table = where(table, balanced & (table["backend"] == engine))
+    return where(table, divided(table))
+
+
+def divided(table: Table) -> NDArray[np.bool_]:
+    """Rows but those of ranks that were given the pairs of all, by kernel and model, (n,): where one of two
+    ranks takes as long for many tokens as one alone. DeepSeek-V3's router takes four of eight groups of
+    experts, and in vLLM's and SGLang's kernels, which route by themselves, every token chose the groups of
+    the timed rank; Kimi-K2's, of the same sizes but without groups, are divided there."""
+    labelled = np.stack([np.unique(table[name], return_inverse=True)[1] for name in ("kernel", "dtype")])
+    kind = np.unique(np.stack([*labelled, labels(table)]), axis=1, return_inverse=True)[1].reshape(-1)
+    many = (table["num_tokens"] == MOST_TOKENS) & (table["moe_tp_size"] == 1)
+    kept = np.ones(len(kind), dtype=bool)
+    for each in np.unique(kind):
+        of = many & (kind == each)
+        alone, two = (table["latency_ms"][of & (table["moe_ep_size"] == n)] for n in (1, 2))
+        if len(alone) and len(two) and np.median(two) > UNDIVIDED * np.median(alone):
+            kept &= (kind != each) | (table["moe_ep_size"] == 1)
+    return kept
 
 
 def family(kernel: str) -> str:

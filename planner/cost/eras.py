@@ -29,8 +29,21 @@ LATE_ERAS: Eras = {
     ],
 }
 """Engine → first version, version after the last, key: eras of 2025. DeepSeek's decode steps on Blackwell are
-20 to 30 % shorter since TensorRT-LLM 1.2, those on Hopper 10 % (InferenceX's runs of the same configurations,
-month by month). Since 1.1.0rc0 it samples in PyTorch's own sampler (its release notes)."""
+20 to 30 % shorter since TensorRT-LLM 1.2 (InferenceX's runs of the same configurations, month by month).
+Since 1.1.0rc0 it samples in PyTorch's own sampler (its release notes)."""
+
+HOPPER_ERAS: Eras = {
+    **LATE_ERAS,
+    "trtllm": [
+        ((0, 5, 0), (0, 9, 0), "trtllm-1.1"),
+        ((0, 13, 0), (1, 1, 0), "trtllm-1.0"),
+        ((1, 1, 0), (1, 3, 0), "trtllm-1.1"),
+    ],
+}
+"""The same on Hopper, where 1.2 is as 1.1 still: InferenceX's servers of one kind go from 1.1.0rc2 to
+1.3.0rc14 there, and decode workers of 1.2.0rc6 take what the former took (13.4 and 13.7 ms a step of four
+sequences of DeepSeek-R1 on H200, where the latter take 11.8). Below 0.9 these are Dynamo's images, whose 0.8
+holds 1.2.0rc6 (its support matrix)."""
 
 CDNA3_ERAS: Eras = {"sglang": [((0, 0, 0), (0, 5, 12), "sglang-0.5.11")]}
 """The same on CDNA3. DeepSeek's decode steps on MI300X are 10 ms shorter since SGLang 0.5.12, however many
@@ -38,6 +51,8 @@ decode (InferenceX): kernels around GEMMs with block scales, Triton's there (its
 fused since (14043, 18242). So it tells of that precision alone: with one request in flight ERNIE-4.5-21B in
 16 bits and Ministral-3-14B in FP8 take 4.1 and 6.6 ms a token on 0.5.7 (SGLang's cookbook), told as 5.0 and
 6.6, and 8.0 and 11.0 where it told of all."""
+
+GENERATIONS = {"hopper": HOPPER_ERAS, "cdna3": CDNA3_ERAS}
 
 FAULTS = {key for own in CDNA3_ERAS.values() for _, _, key in own}
 """Eras that were slower on that generation alone."""
@@ -72,17 +87,17 @@ def engine_of_era(engine: str, version: str, generation: str) -> str:
 
     >>> [engine_of_era("vllm", v, "ampere") for v in ("v0.6.3.post1", "vllm-0.5", "0.11.2", "nightly-5b", "")]
     ['vllm-0.6', 'vllm-0.6', 'vllm', 'vllm', 'vllm']
-    >>> [engine_of_era("trtllm", v, "hopper") for v in ("0.12.0.dev2024072302", "0.8.1.post1", "1.2.0rc2")]
-    ['trtllm-0.12', 'trtllm', 'trtllm']
-    >>> engine_of_era("trtllm", "1.0.0rc3", "blackwell_dc")
-    'trtllm-1.0'
+    >>> [engine_of_era("trtllm", v, "hopper") for v in ("0.12.0.dev2024072302", "0.8.1.post1", "1.3.0rc1")]
+    ['trtllm-0.12', 'trtllm-1.1', 'trtllm']
+    >>> [engine_of_era("trtllm", v, "blackwell_dc") for v in ("1.0.0rc3", "0.8.1.post1", "1.2.0rc2")]
+    ['trtllm-1.0', 'trtllm', 'trtllm']
     >>> [engine_of_era("sglang", "0.5.9", generation) for generation in ("hopper", "cdna3", "cdna4")]
     ['sglang-0.5.9', 'sglang-0.5.11', 'sglang-0.5.9']
     """
     number = number_of(engine, version)
     if not number:
         return engine
-    late = CDNA3_ERAS if generation == "cdna3" else LATE_ERAS
+    late = GENERATIONS.get(generation, LATE_ERAS)
     possible = (late,) if generation in LATER else (ERAS, late)
     for first, after, key in (era for eras in possible for era in eras.get(engine, [])):
         if first <= number < after:

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import attention_fits
 from benchmarks.efficiency_files import medians, row
-from benchmarks.expert_fits import as_case, commonest
+from benchmarks.expert_fits import MOST_TOKENS, as_case, commonest, divided
 from benchmarks.kernel_fits import OPS, Case, fitted, held_out
 from benchmarks.recurrent_fits import in_layers, recurrent_fits
 from planner.cost.attention import Load, decode_work, prefill_work
@@ -62,6 +62,22 @@ def test_kernels_that_only_other_models_run_in_are_left_out():
     kernels = np.array(["a", "a", "a", "b", "c", "c"], object)
 
     assert commonest(kernels, np.array([1, 1, 2, 1, 3, 3])).tolist() == [True] * 4 + [False] * 2
+
+
+def test_ranks_that_were_given_all_pairs_are_left_out():
+    """Of two models in two kernels, one rank of two takes as long as one alone once: for model 256 in "a"."""
+    names = ("kernel", "num_experts", "moe_ep_size", "latency_ms")
+    rows = [
+        *(("a", 256, ep, ms) for ep, ms in ((1, 12.0), (2, 11.9), (8, 8.0))),
+        *(("b", 256, ep, ms) for ep, ms in ((1, 12.0), (2, 6.1), (8, 1.6))),
+        *(("a", 384, ep, ms) for ep, ms in ((1, 12.0), (2, 6.5), (8, 2.0))),
+    ]
+    table = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    alike = {"hidden_size": 64, "inter_size": 32, "topk": 8, "moe_tp_size": 1, "num_tokens": MOST_TOKENS}
+    table |= {name: np.full(len(rows), value) for name, value in alike.items()}
+    table["dtype"] = np.full(len(rows), "fp8_block")
+
+    assert divided(table).tolist() == [True, False, False] + [True] * 6
 
 
 def test_balanced_rows_touch_as_many_experts_as_they_have_pairs():

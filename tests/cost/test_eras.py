@@ -37,8 +37,10 @@ LLAMA = {"model": "llama-3.1-8b", "device": "h100-sxm", "concurrency": "16"}
         ("trtllm", "1.1.0rc1", "trtllm-1.1"),
         ("trtllm", "gpt-oss-dev", "trtllm-1.1"),
         ("trtllm", "a-dev", "trtllm"),
-        ("trtllm", "0.8.1.post2", "trtllm"),  # of a Dynamo image
-        ("trtllm", "1.2.0rc6.post1", "trtllm"),
+        ("trtllm", "0.8.1.post2", "trtllm-1.1"),  # of a Dynamo image
+        ("trtllm", "0.9.0", "trtllm"),
+        ("trtllm", "1.2.0rc6.post1", "trtllm-1.1"),
+        ("trtllm", "1.3.0rc14", "trtllm"),
         ("sglang", "0.5.1.post1", "sglang-0.5.3"),
         ("sglang", "0.5.4", "sglang-0.5.6"),
         ("sglang", "0.5.7", "sglang-0.5.9"),
@@ -50,6 +52,13 @@ LLAMA = {"model": "llama-3.1-8b", "device": "h100-sxm", "concurrency": "16"}
 def test_a_version_belongs_to_one_era(engine, version, key):
     assert engine_of_era(engine, version, "hopper") == key
     assert engine_of(key) == engine
+
+
+@pytest.mark.parametrize(
+    ("version", "key"), [("1.1.0rc2", "trtllm-1.1"), ("1.2.0rc6.post1", "trtllm"), ("0.8.1.post2", "trtllm")]
+)
+def test_tensorrt_llm_became_faster_a_release_earlier_on_blackwell(version, key):
+    assert engine_of_era("trtllm", version, "blackwell_dc") == key
 
 
 def test_no_engine_of_2024_runs_on_blackwell():
