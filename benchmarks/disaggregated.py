@@ -1,9 +1,10 @@
 """Predicted against measured TPOT and TTFT of disaggregated runs: `python -m benchmarks.disaggregated`.
 
 Scores the public runs that state their workers and batches (`benchmarks/split_runs.py`), as their recipes
-launched them where these are known. Rows say neither how many sequences a decode worker takes at most nor,
-reliably, which prefill design ran: the tables below the first show what that costs, and what jobs of unknown
-replicas would, which are left out as among aggregated runs.
+launched them where these are known (`benchmarks/split_recipes.py`). Rows say neither how many sequences a
+decode worker takes at most, nor how large a prefill step may be, nor, reliably, which prefill design ran: the
+table below the first shows what that costs, and what jobs of unknown replicas would, which are left out as
+among aggregated runs.
 
 The last table is another's: dstack's runs of gpt-oss-120b on SGLang 0.5.2 (`lmsysorg/sglang:latest` of
 September 2025), workers of two H200 each, which hand caches over by NIXL. No fitted run is of that model on
@@ -73,10 +74,10 @@ def main() -> None:
         "are jobs of unknown replicas by their labels: the others are scored"
     )
     scored = [_scored(run_of(row)) for row in stated if row not in unsure]
-    words = [_scored(run_of(row, as_stated=True)) for row in stated if is_unstated(row)]
+    words = [_scored(run_of(run.row, as_stated=True)) for run, _ in scored if launched(run)]
     jobs = [_scored(run_of(row)) for row in unsure]
     parts = by_part(scored, words, jobs)
-    tables = (by_group(scored), parts, by_ranks(scored), late_table(scored), twins(scored))
+    tables = (by_group(scored), parts, by_ranks(scored), late_table(scored))
     print("", "\n\n".join((*tables, speculation(scored), workers())), sep="\n")
 
 
@@ -106,18 +107,25 @@ def by_group(scored: Sequence[Scored]) -> str:
     return table(HEADS, [*(line(name, groups[name]) for name in sorted(groups)), line("all", scored)])
 
 
+def launched(run: Run) -> bool:
+    """Its recipe is known."""
+    return run.prefill.recipe is not None
+
+
 def by_part(scored: Sequence[Scored], words: Sequence[Scored], jobs: Sequence[Scored]) -> str:
-    """All rows again, read otherwise, and the rows that something is known to be wrong with; `words` are the
-    placeholder designs taken at their word, `jobs` those of unknown replicas."""
-    clear = [s for s in scored if not is_unstated(s[0].row)]
-    known = [s for s in scored if s[0].places < np.inf]
+    """Runs by what is known of them, and all again, read otherwise; `words` are those of known recipes as
+    their rows state them, `jobs` those of unknown replicas."""
+    recipes = [s for s in scored if launched(s[0])]
+    others = [s for s in scored if not launched(s[0])]
+    held = [s for s in scored if s[0].places < batch(s[0].row)]
     parts = {
-        "designs that are placeholders, replaced": [s for s in scored if is_unstated(s[0].row)],
-        "  the same, taken at their word": words,
-        "all, placeholders at their word": [*clear, *words],
-        "all but the placeholders": clear,
-        "a recipe allows fewer decode places than the batch": known,
-        "  the same, as if it allowed the batch": [(run, predict(run)) for run, _ in known],
+        "runs of known recipes": recipes,
+        "  the same, as their rows state them": words,
+        "other runs": others,
+        "all, as their rows state them": [*words, *others],
+        "rows whose designs are placeholders": [s for s in scored if is_unstated(s[0].row)],
+        "a recipe allows fewer decode places than the batch": held,
+        "  the same, as if it allowed the batch": [(run, predict(run)) for run, _ in held],
         "all, prompts coming evenly after the first wave": [(r, evenly(p)) for r, p in scored],
         "all but TTFTs that no queue for prefill explains": [s for s in scored if not late(*s)],
         "jobs of unknown replicas": jobs,
@@ -164,26 +172,6 @@ def late_table(scored: Sequence[Scored]) -> str:
                 [name, f"{ttft:.2f}", f"{predicted.emptied_s:.2f}", str(batch(run.row)), f"{implied:.2f}"]
             )
     return table(heads, lines)
-
-
-def twins(scored: Sequence[Scored]) -> str:
-    """Runs that stand twice, with the same decode workers and measurements but two prefill designs."""
-    pairs: dict[tuple[str, ...], list[Scored]] = defaultdict(list)
-    for run, answer in scored:
-        same = ("decode_batch_size", "decode_num_workers", "decode_attn_tp", "decode_attn_dp", "decode_ep")
-        columns = ("backend_version", "isl", "osl", "prefill_num_workers", *same)
-        pairs[(run.group, *(run.row[c] for c in columns))].append((run, answer))
-    found = [(a, b) for a, *others in pairs.values() for b in others if _design(a[0]) != _design(b[0])]
-    measured = np.array([abs(a[0].measured[1] / b[0].measured[1] - 1) for a, b in found])
-    predicted = np.array([abs(a[1].ttft_ms / b[1].ttft_ms - 1) for a, b in found])
-    return (
-        f"{len(found)} runs are listed with two prefill designs: measured TTFT differs by "
-        f"{share(float(np.median(measured)))} (median), predicted by {share(float(np.median(predicted)))}"
-    )
-
-
-def _design(run: Run) -> list[str]:
-    return [run.row[f"prefill_{column}"] for column in ("attn_tp", "attn_dp", "ep")]
 
 
 def speculation(scored: Sequence[Scored]) -> str:

@@ -4,7 +4,8 @@ Runs of `inferencex_deepseek_r1.csv.gz` in a folder `shared` beside the reposito
 Apache-2.0) with `spec_method` mtp. They say neither how many tokens were drafted nor how many accepted.
 
 Drafted, by the runs' public recipes (InferenceX, benchmarks/single_node/dsr1_*_mtp.sh): TensorRT-LLM 3 a
-step, with attention-dp 1; SGLang 2. Accepted: one probability for every drafted token of every run, at which
+step, with attention-dp 1, and on decode workers with attention-dp what the recipes of these have in their
+names (`DRAFTED`); SGLang 2. Accepted: one probability for every drafted token of every run, at which
 half of the runs with worker counts are predicted neither too fast nor too slow in the median. Groups of
 (framework, device, precision) stay whole: of their names in order the 1st, 3rd, 5th … give the probability,
 the others are scored. Runs on one server are scored, too, and give nothing. Left out: rows that are marked
@@ -97,13 +98,39 @@ def shape(row: Row, phase: str = "decode") -> dict[str, int]:
     return {"tp": tp, "attn_dp": attn_dp, "ep": ep, "workers": workers}
 
 
+DRAFTED = {
+    ("b200_sxm", "fp4", 1024, 1, 2): 2,
+    ("b200_sxm", "fp4", 1024, 3, 5): 1,
+    ("b200_sxm", "fp4", 8192, 5, 2): 3,
+    ("b200_sxm", "fp8", 1024, 1, 2): 2,
+    ("b200_sxm", "fp8", 1024, 1, 7): 3,
+    ("b200_sxm", "fp8", 8192, 4, 1): 2,
+    ("b300_sxm", "fp4", 1024, 5, 2): 1,
+    ("b300_sxm", "fp4", 8192, 10, 1): 1,
+    ("b300_sxm", "fp8", 8192, 1, 1): 3,
+    ("b300_sxm", "fp8", 8192, 2, 1): 3,
+    ("b300_sxm", "fp8", 8192, 4, 1): 2,
+    ("h100_sxm", "fp8", 1024, 1, 1): 2,
+    ("h100_sxm", "fp8", 1024, 1, 3): 3,
+    ("h200_sxm", "fp8", 1024, 1, 8): 3,
+    ("h200_sxm", "fp8", 8192, 2, 1): 2,
+    ("h200_sxm", "fp8", 8192, 3, 1): 2,
+}
+"""Device, precision, prompt tokens, prefill and decode workers of TensorRT-LLM with attention-dp → tokens a
+step: srt-slurm `recipes/trtllm/{b200-fp4,b200-fp8,h100-fp8,h200}/*/mtp` and B300's in NVIDIA's
+srt-slurm-recipes (`ctx1_gen2_dep8_batch64_eplb0_mtp2.yaml`), of as many requests in flight."""
+
+
 def drafted(row: Row) -> int:
     """Tokens a step, by the public recipes."""
     if row["spec_method"] == "none":
         return 0
-    if row["engine"] == "trtllm":
-        return 1 if shape(row)["attn_dp"] > 1 else 3
-    return 2
+    if row["engine"] != "trtllm":
+        return 2
+    if shape(row)["attn_dp"] == 1:
+        return 3
+    prefill, decode = (round(float(row[f"{phase}_workers"] or 0)) for phase in ("prefill", "decode"))
+    return DRAFTED.get((row["device"], row["precision"], int(row["isl"]), prefill, decode), 1)
 
 
 def accepted(row: Row, acceptance: float) -> float:
@@ -119,7 +146,7 @@ def as_asked(row: Row, acceptance: float, phase: str = "") -> Row:
         "model": "deepseek-r1",
         "device": row["device"],
         "engine": row["engine"],
-        "engine_version": row["engine_version"] if row["engine"] == "sglang" else "",
+        "engine_version": row["engine_version"],
         "moe_precision": fp4 if row["precision"] == "fp4" else "",
         "role": phase or "mixed",
         **{name: str(own[name]) for name in ("tp", "attn_dp", "ep")},

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
+from benchmarks.split_recipes import Recipe, recipe_of
 from benchmarks.truth import DRAWN, RUNS, SERVING, Row, by_id, checkpoint
 from benchmarks.waves import Client, Workers, mean_ttft_s
 from planner.cost.attention import Load
@@ -50,30 +51,27 @@ UNSTATED = "0.5.5.post2"
 hardcoded", says their recipe. On 4 GPUs the recipe of the next version has tp 4; on more, every GPU is a rank
 with whole experts (weights in blocks of 128 x 128 cannot be cut 32 ways)."""
 
-PLACES = {
-    ("h100_sxm", "fp8", 2): 1,
-    ("h100_sxm", "fp8", 3): 2,
-    ("b200_sxm", "nvfp4", 36): 32,
-    ("b200_sxm", "nvfp4", 75): 64,
-    ("b200_sxm", "nvfp4", 137): 128,
-}
-"""Most sequences of a decode rank, by device, precision and batch, where the run's recipe states fewer than
-the batch: srt-slurm recipes/trtllm/h100-fp8/{1k1k,8k1k}/stp/ctx1_gen3_tep16_batch{1,2}_eplb0_mtp0.yaml and
-b200-fp4/1k1k/stp/{ctx1_gen5_tep8_batch32,ctx1_gen6_tep8_batch64,ctx1_gen2_dep8_batch128}_eplb0_mtp0.yaml."""
-
 
 @dataclass(frozen=True)
 class Side:
-    """The workers of one phase; `designs` is one design."""
+    """The workers of one phase; `designs` is one design. `recipe`: of prefill workers, where it is known."""
 
     cost: CostModel
     designs: Designs
     workers: int
+    recipe: Recipe | None = None
 
     @property
     def tokens(self) -> int:
         """Of one step of one rank."""
+        if self.recipe:
+            return self.recipe.step_tokens
         return default_tokens_per_step(self.cost.engine, device_bytes(self.cost.node_class.device))
+
+    def prompts(self, isl: float) -> int:
+        """Of a full step of all its ranks together."""
+        most = self.recipe.prompts if self.recipe else np.inf
+        return int(max(1, min(most, self.tokens // isl))) * int(self.designs.attn_dp[0])
 
     def alone_s(self, isl: float) -> float:
         """Seconds of a prompt's cache through the NIC of the rank that has most of it."""
@@ -109,12 +107,14 @@ class Run:
     def client(self) -> Client:
         """What sent the requests: of drawn lengths where the nominal ones are longer."""
         lowest = LOWEST if self.isl < int(self.row["isl"]) else 1.0
-        return Client(self.concurrency, WAVES, self.isl, self.osl, lowest)
+        recipe = self.prefill.recipe
+        rate = recipe.rate_rps if recipe else np.inf
+        return Client(self.concurrency, WAVES, self.isl, self.osl, lowest, rate)
 
     @property
     def places(self) -> float:
-        """What the run's recipe allows a decode rank, where it is known to be less than the batch."""
-        return PLACES.get((self.row["system"], self.row["gemm_quant_mode"], batch(self.row)), np.inf)
+        """What the run's recipe allows a decode rank."""
+        return self.prefill.recipe.places if self.prefill.recipe else np.inf
 
 
 @dataclass(frozen=True)
@@ -157,21 +157,30 @@ def batch(row: Row) -> int:
     return round(float(row["decode_batch_size"]))
 
 
+def concurrency(row: Row) -> int:
+    """Requests in flight, of placeholders too: their batches are of as many ranks as they name."""
+    return batch(row) * round(float(row["decode_num_workers"])) * round(float(row["decode_attn_dp"]))
+
+
 def run_of(row: Row, as_stated: bool = False) -> Run:
-    """The run of `row`, placeholders for its designs replaced unless `as_stated`."""
+    """The run of `row`, as its recipe launched it where that is known, unless `as_stated`."""
     drawn = DRAWN if int(row["isl"]) % 1024 == 0 else 1.0
-    concurrency = batch(row) * round(float(row["decode_num_workers"])) * round(float(row["decode_attn_dp"]))
-    prefill, decode = (_side(row, name, as_stated) for name in ("prefill", "decode"))
-    return Run(row, prefill, decode, drawn * int(row["isl"]), drawn * int(row["osl"]), concurrency)
+    flying = concurrency(row)
+    recipe = None if as_stated else recipe_of(row, None if is_unstated(row) else flying)
+    prefill = _side(row, "prefill", as_stated, recipe)
+    decode = _side(row, "decode", as_stated, recipe)
+    return Run(row, prefill, decode, drawn * int(row["isl"]), drawn * int(row["osl"]), flying)
 
 
-def _side(row: Row, name: str, as_stated: bool) -> Side:
+def _side(row: Row, name: str, as_stated: bool, recipe: Recipe | None) -> Side:
     """Workers of a phase; pipelines do not occur in these rows, and dense models have no ep."""
     tp, attn_dp, ep, workers, gpus = (
         round(float(row[f"{name}_{column}"]))
         for column in ("attn_tp", "attn_dp", "ep", "num_workers", "gpus")
     )
-    if is_unstated(row) and not as_stated:
+    if recipe and name == "prefill":
+        tp, attn_dp, ep = recipe.tp, recipe.attn_dp, recipe.ep
+    elif is_unstated(row) and not as_stated:
         tp, attn_dp = (gpus, 1) if gpus <= 4 else (1, gpus)
         ep = attn_dp
     asked = {
@@ -183,8 +192,9 @@ def _side(row: Row, name: str, as_stated: bool) -> Side:
         "attn_dp": str(attn_dp),
         "ep": str(ep),
         "role": name,
+        "expert_kernels": recipe.expert_kernels if recipe else "",
     }
-    return side_of(asked, workers)
+    return replace(side_of(asked, workers), recipe=recipe if name == "prefill" else None)
 
 
 def side_of(asked: Row, workers: int) -> Side:
@@ -196,24 +206,25 @@ def side_of(asked: Row, workers: int) -> Side:
 
 def predict(run: Run, places: float = np.inf) -> Predicted:
     """TPOT and TTFT; `places`: most sequences of a decode rank, beside what its KV cache holds."""
-    prefill, decode = _prefill_pool(run), run.decode
+    prefill, decode, recipe = _prefill_pool(run), run.decode, run.prefill.recipe
     ranks = decode.workers * int(decode.designs.attn_dp[0])
     held, context = min(_kv_places(run), places), run.isl + run.osl / 2
     sent_s = _sent_s(run)
-    steps = Requests(*(np.array([[x]]) for x in (run.isl, run.isl, run.osl, 1.0)), run.emitted).in_steps
+    each = Requests(*(np.array([[x]]) for x in (run.isl, run.isl, run.osl, 1.0)), run.emitted).in_steps
     sequences = np.array([min(run.concurrency / ranks, held)])
     for _ in range(ROUNDS):
         step = decode.cost.step_times(decode.designs, Load.of(sequences, context, 1.0))
         one_step = float(decode.cost.step_s(decode.designs, Load.of(sequences, context))[0])
-        handoff = sent_s + float(decode.cost.tuning.started_s(run.isl)) + one_step
+        steps = 1 + (recipe.receive_steps if recipe else 1.0) / 2
+        handoff = sent_s + float(decode.cost.tuning.started_s(run.isl)) + steps * one_step
         pool = Pool(step, ranks, held)
         split = closed_split(
-            prefill, pool, steps.new, steps.isl, steps.osl, steps.share, run.concurrency, handoff
+            prefill, pool, each.new, each.isl, each.osl, each.share, run.concurrency, handoff
         )
         sequences = np.maximum(split.sequences, 0.5)
     workers = Workers(
         prefill=run.prefill.workers,
-        prompts=_prompts(run),
+        prompts=run.prefill.prompts(run.isl),
         t0_s=float(prefill.step.t0_s[0]),
         token_s=float(prefill.step.prefill_s_per_token[0]),
         handoff_s=handoff,
@@ -245,18 +256,13 @@ def _in_ms(split: Split, run: Run, ttft_s: float) -> Predicted:
     return Predicted(1e3 * tpot_s, 1e3 * ttft_s, 1e3 * even_s, float(split.sequences[0]), emptied, tpot, ttft)
 
 
-def _prompts(run: Run) -> int:
-    """Prompts of a full step of a prefill worker, of all its ranks together."""
-    return max(1, int(run.prefill.tokens // run.isl)) * int(run.prefill.designs.attn_dp[0])
-
-
 def _prefill_pool(run: Run) -> Pool:
     """Each worker is one server: its attention-dp ranks step together.
 
     A prompt alone on a worker has one rank's attention and the experts of all ranks: the design with one rank
     less its messages to the others.
     """
-    side, ones, prompts = run.prefill, np.ones(1, dtype=np.int64), _prompts(run)
+    side, ones, prompts = run.prefill, np.ones(1, dtype=np.int64), run.prefill.prompts(run.isl)
     together = prompts // int(side.designs.attn_dp[0])
 
     def step_s(designs: Designs, prompts: int) -> float:

@@ -41,13 +41,15 @@ class Workers:
 @dataclass(frozen=True)
 class Client:
     """`slots` requests in flight, `waves` of each slot, prompts and answers of `isl` and `osl` tokens in the
-    mean, drawn evenly from `lowest` of the longest up to it; 1: all alike."""
+    mean, drawn evenly from `lowest` of the longest up to it; 1: all alike. The first wave is sent at
+    `rate_rps` requests/s."""
 
     slots: int
     waves: int
     isl: float
     osl: float
     lowest: float = 1.0
+    rate_rps: float = np.inf
 
     def drawn(self, mean: float, chance: np.random.Generator) -> Floats:
         """Lengths of all requests, (slots * waves,)."""
@@ -71,7 +73,7 @@ def _ttft_s(workers: Workers, client: Client, chance: np.random.Generator) -> Fl
     """Seconds to the first token of each request, (n,)."""
     isl, osl = client.drawn(client.isl, chance), client.drawn(client.osl, chance)
     found, started = np.zeros(len(isl)), client.slots
-    line = [(0.0, i) for i in range(client.slots)]  # requests by when they come
+    line = [(i / client.rate_rps, i) for i in range(client.slots)]  # requests by when they come
     free = [0.0] * workers.prefill
     ends: list[float] = []  # of answers that hold a place
     heapify(line)

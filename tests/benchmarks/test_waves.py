@@ -14,6 +14,11 @@ def test_all_at_once_wait_for_the_steps_before_theirs():
     assert mean_ttft_s(WORKERS, Client(8, 1, 1000.0, 100.0)) == pytest.approx(0.8)
 
 
+def test_a_first_wave_that_comes_one_by_one_meets_nobody():
+    """At one request a second each is alone: 0.2 s, and the handoff."""
+    assert mean_ttft_s(WORKERS, Client(8, 1, 1000.0, 100.0, rate_rps=1.0)) == pytest.approx(0.25)
+
+
 def test_workers_share_one_line():
     """Sixteen on two workers: as eight on one."""
     two = Workers(2, 4, 0.1, 1e-4, 0.05, 0.01)
