@@ -87,11 +87,18 @@ def squash(name: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The `count` spellings of `known` nearest to `name`, best first.
+    """The `count` spellings of `known` nearest to `name`, best first: those of the same letters in another
+    order before all.
 
     >>> nearest("h100-sxn", ["a100-sxm", "h100-sxm", "h100-pcie", "t4"])
     ['h100-sxm', 'a100-sxm', 'h100-pcie']
+    >>> nearest("rtx-4900", ["rtx-4060", "rtx-4080", "rtx-4090"], 2)
+    ['rtx-4090', 'rtx-4060']
     """
     wanted = squash(name)
-    scored = sorted(known, key=lambda k: -SequenceMatcher(None, wanted, squash(k)).ratio())
-    return scored[:count]
+
+    def distance(word: str) -> tuple[bool, float]:
+        ratio = SequenceMatcher(None, wanted, word).ratio()
+        return sorted(word) != sorted(wanted), -ratio
+
+    return sorted(known, key=lambda k: distance(squash(k)))[:count]
