@@ -54,7 +54,7 @@ SPREAD: Spread = {
     "decode_attention": KERNEL,
     "prompt_attention": KERNEL,
     "experts": {**EXPERTS, "engine": 0.08, **ERA},
-    "expert_flops": {"all": 0.2, "engine": 0.05, "engine+generation": 0.1, MODEL: 0.08},
+    "expert_flops": {"all": 0.2, "engine": 0.05, "engine+generation": 0.1, "experts": 0.2, MODEL: 0.08},
     "recurrent": {"all": 0.5},
     "launch": {**KERNEL, **ERA, "gemm": 0.15, "fault": 0.7},
     "expert_launch": EXPERTS,

@@ -9,7 +9,8 @@ are kept in forks, connorcarpenter15's among them). Each line of `split_recipes.
   `max_num_tokens`; SGLang's `--chunked-prefill-size` over the attention-dp ranks, `--max-prefill-tokens`
   (16,384 unless told) and `--max-total-tokens`, whichever is least, and `--max-running-requests`.
 - `places`: sequences of one decode rank, `max_batch_size` and `--max-running-requests`.
-- `expert_kernels`: `moe_config.backend`, where it is not what TensorRT-LLM takes by itself.
+- `prefill_kernels`, `decode_kernels` of experts: `moe_config.backend`, `--moe-runner-backend`; with DeepEP
+  SGLang takes DeepGEMM's. Blank are those that the engine takes by itself, and CuteDSL's, which have no table.
 - `receive_steps`: decode steps between looks at new requests, `--scheduler-recv-interval`.
 - `rate_rps`: requests/s at which the first wave is sent; blank is all at once.
 """
@@ -41,8 +42,8 @@ SAME = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """The design of the prefill workers and what both kinds are told; infinite where nothing is. `path` in
-    `recipes/`."""
+    """The design of the prefill workers and what they and decode workers are told; infinite where nothing is.
+    `path` in `recipes/`; `kernels` of the experts of both."""
 
     path: str
     tp: int
@@ -51,7 +52,7 @@ class Recipe:
     prompts: float
     step_tokens: int
     places: float
-    expert_kernels: str
+    kernels: tuple[str, str]
     receive_steps: float
     rate_rps: float
 
@@ -65,7 +66,7 @@ class Recipe:
             prompts=float(line["prompts"] or np.inf),
             step_tokens=int(line["step_tokens"]),
             places=float(line["places"] or np.inf),
-            expert_kernels=line["expert_kernels"],
+            kernels=(line["prefill_kernels"], line["decode_kernels"]),
             receive_steps=float(line["receive_steps"] or 1.0),
             rate_rps=float(line["rate_rps"] or np.inf),
         )

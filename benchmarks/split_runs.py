@@ -192,7 +192,7 @@ def _side(row: Row, name: str, as_stated: bool, recipe: Recipe | None) -> Side:
         "attn_dp": str(attn_dp),
         "ep": str(ep),
         "role": name,
-        "expert_kernels": recipe.expert_kernels if recipe else "",
+        "expert_kernels": recipe.kernels[name == "decode"] if recipe else "",
     }
     return replace(side_of(asked, workers), recipe=recipe if name == "prefill" else None)
 
