@@ -10,7 +10,7 @@ are kept in forks, connorcarpenter15's among them). Each line of `split_recipes.
   (16,384 unless told) and `--max-total-tokens`, whichever is least, and `--max-running-requests`.
 - `places`: sequences of one decode rank, `max_batch_size` and `--max-running-requests`.
 - `prefill_kernels`, `decode_kernels` of experts: `moe_config.backend`, `--moe-runner-backend`; with DeepEP
-  SGLang takes DeepGEMM's. Blank are those that the engine takes by itself, and CuteDSL's, which have no table.
+  SGLang takes DeepGEMM's. Blank is what the engine takes by itself, and CuteDSL's, which no table has.
 - `receive_steps`: decode steps between looks at new requests, `--scheduler-recv-interval`.
 - `rate_rps`: requests/s at which the first wave is sent; blank is all at once.
 """
