@@ -23,10 +23,10 @@ WIDE = np.array([[0.25], [0.15]])
 none were fitted: bands so much wider hold 80 % of first tokens of attention-dp where model and engine were
 held out, and of steps of disaggregated decode workers (attention-dp 8 to 32)."""
 
-APART = {"prefill": np.array([[0.35], [0.0]])}
+APART = {"prefill": np.array([[0.35], [0.0]]), "decode": np.array([[0.0], [0.03]])}
 """Added to TTFT and TPOT of servers that only do one of both: prompts wait for the cache to be sent and for a
-place to decode, too. So much wider bands hold 80 % of first tokens of disaggregated runs, of which none was
-fitted; steps of their decode workers need nothing more."""
+place to decode, too, and decoding servers take caches in meanwhile. So much wider bands hold 80 % of first
+tokens of disaggregated runs, of which none was fitted, and of the steps of theirs and of dstack's."""
 
 PROMPTS = 1.5
 """How much further off seconds of prompts are than those of decode steps, as logarithms. With two independent
