@@ -63,8 +63,8 @@ def test_first_tokens_of_servers_that_only_prefill_are_less_sure():
     sigmas = np.array([[0.4, 0.3], [0.1, 0.2]])
 
     assert of_role(sigmas, "mixed") is sigmas
-    assert of_role(sigmas, "decode") == pytest.approx(np.array([[0.4, 0.3], np.hypot([0.1, 0.2], 0.1)]))
-    assert of_role(sigmas, "prefill") == pytest.approx(np.array([np.hypot([0.4, 0.3], 0.3), [0.1, 0.2]]))
+    assert of_role(sigmas, "decode") == pytest.approx(np.array([[0.4, 0.3], np.hypot([0.1, 0.2], 0.03)]))
+    assert of_role(sigmas, "prefill") == pytest.approx(np.array([np.hypot([0.4, 0.3], 0.35), [0.1, 0.2]]))
 
 
 def test_runs_on_the_generation_tell_more_than_the_datasheet():
