@@ -9,7 +9,7 @@ import typer
 from planner.cli import options as o
 from planner.cli.help import arg, opt
 
-SAID = ("slo_relaxed", "precision", "unsound", "not_started")
+SAID = ("slo_relaxed", "precision", "unsound", "not_started", "not_listed")
 """Warnings that are printed: those of what is promised. The plan has them all."""
 
 ROUNDED = 1e-6

@@ -102,7 +102,8 @@ class Engine:
     captured in pieces, unless it is told otherwise; `graphs_alone`: not so on attention-dp ranks and in
     pipelines. `float_routers`: architectures whose routers of experts it holds in 32 bits (the gates in its
     files of these models), and the versions that multiply them without tensor cores unless told otherwise:
-    the first that does and the first that is not known to."""
+    the first that does and the first that is not known to. `listed`: architectures on its list of models;
+    empty where all that a card has are."""
 
     name: str
     generations: Generations
@@ -126,6 +127,11 @@ class Engine:
     graph_tokens: Callable[[Replaying], float] = no_graphs
     graphs_alone: bool = False
     float_routers: Mapping[str, tuple[Version, Version]] = field(default_factory=dict)
+    listed: AbstractSet[str] = frozenset()
+
+    def lists(self, architecture: str | None) -> bool:
+        """Whether a model's class is on its list, or cannot be looked up there."""
+        return not self.listed or architecture is None or architecture in self.listed
 
     def float_router(self, architecture: str | None) -> tuple[Version, Version] | None:
         """Of `float_routers`; None where it holds the architecture's routers in 16 bits."""

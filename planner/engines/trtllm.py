@@ -7,7 +7,8 @@ where MXFP4 on Hopper is measured though not listed. Windows: unless `max_attent
 layer keeps the whole context (resource_manager.py), by the second cache manager, too, which gpt-oss has since
 pull 16942, until pull 18767 of September 2026. Copies of experts, 1.2: examples/wide_ep (GB200 and
 GB300 NVL72, H20, RTX 6000D: others of their generations run the same kernels); deployment guide of
-DeepSeek-R1, "MoE backend support matrix": FP8 on GB200 without EPLB.
+DeepSeek-R1, "MoE backend support matrix": FP8 on GB200 without EPLB. Models: docs/source/models/
+supported-models.md of September 2026, by the classes of their Hugging Face configs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,71 @@ from planner.engines.generations import BLACKWELL, FROM_ADA, FROM_AMPERE, FROM_H
 FREE_SHARE: Final = 0.9
 """`free_gpu_memory_fraction`: KV cache as a share of what weights and buffers leave."""
 
+LISTED: Final = frozenset(
+    {
+        "AfmoeForCausalLM",
+        "Cohere2ForCausalLM",
+        "DeciLMForCausalLM",
+        "DeepseekV2ForCausalLM",
+        "DeepseekV32ForCausalLM",
+        "DeepseekV3ForCausalLM",
+        "DeepseekV4ForCausalLM",
+        "Exaone4ForCausalLM",
+        "ExaoneForCausalLM",
+        "ExaoneMoEForCausalLM",
+        "Gemma3ForCausalLM",
+        "Gemma3ForConditionalGeneration",
+        "Gemma3nForConditionalGeneration",
+        "Gemma4ForConditionalGeneration",
+        "Gemma4UnifiedForConditionalGeneration",
+        "Glm4MoeForCausalLM",
+        "Glm4MoeLiteForCausalLM",
+        "GlmMoeDsaForCausalLM",
+        "GptOssForCausalLM",
+        "GraniteForCausalLM",
+        "GraniteMoeHybridForCausalLM",
+        "HunYuanDenseForCausalLM",
+        "HunYuanMoEForCausalLM",
+        "InternLM3ForCausalLM",
+        "KimiK25ForConditionalGeneration",
+        "LagunaForCausalLM",
+        "Llama4ForConditionalGeneration",
+        "LlamaForCausalLM",
+        "LlavaNextForConditionalGeneration",
+        "MiniMaxM2ForCausalLM",
+        "MiniMaxM3ForCausalLM",
+        "MiniMaxM3SparseForConditionalGeneration",
+        "Mistral3ForConditionalGeneration",
+        "MistralForCausalLM",
+        "MixtralForCausalLM",
+        "MllamaForConditionalGeneration",
+        "NemotronForCausalLM",
+        "NemotronHForCausalLM",
+        "NemotronNASForCausalLM",
+        "Olmo3ForCausalLM",
+        "OpenELMForCausalLM",
+        "Phi3ForCausalLM",
+        "Phi4MMForCausalLM",
+        "Qwen2ForCausalLM",
+        "Qwen2VLForConditionalGeneration",
+        "Qwen2_5_VLForConditionalGeneration",
+        "Qwen3ForCausalLM",
+        "Qwen3MoeForCausalLM",
+        "Qwen3NextForCausalLM",
+        "Qwen3VLForConditionalGeneration",
+        "Qwen3VLMoeForConditionalGeneration",
+        "Qwen3_5ForConditionalGeneration",
+        "Qwen3_5MoeForCausalLM",
+        "Qwen3_5MoeForConditionalGeneration",
+        "SeedOssForCausalLM",
+        "SkyworkR1V2ForConditionalGeneration",
+        "SmolLM3ForCausalLM",
+        "Step3p5ForCausalLM",
+        "Step3p7FlashForCausalLM",
+        "Step3p7ForConditionalGeneration",
+    }
+)
+
 
 def _tokens_per_step(gib: float, device: str) -> int:
     """`--max_num_tokens`."""
@@ -36,6 +102,7 @@ def _reserve_bytes(m: Reserving) -> Floats:
 
 TRTLLM: Final = Engine(
     name="trtllm",
+    listed=LISTED,
     generations=FROM_AMPERE,
     weights={
         "fp8": FROM_ADA,

@@ -119,6 +119,26 @@ def test_a_plan_warns_once_of_what_its_engine_does_not_start_and_exports_refuse_
     assert not any(w.code == "not_started" for w in made(replica("r1", "vllm", tp=8)).warnings)
 
 
+def test_a_plan_warns_where_an_engines_list_lacks_the_model():
+    """TensorRT-LLM lists GPT-OSS, not ERNIE; of other engines, and of cards without a class, nothing is said.
+
+    The command stands.
+    """
+
+    def told(engine: str, architecture: str | None) -> list[str]:
+        plan = made(replica("r1", engine, tp=8), replica("r2", engine, tp=8))
+        model = plan.problem.model | {"architecture": architecture}
+        plan = launched(plan.model_copy(update={"problem": plan.problem.model_copy(update={"model": model})}))
+        assert all(r.launch.argv for r in plan.replicas)
+        assert launched(plan).warnings == plan.warnings
+        return [w.message for w in plan.warnings if w.code == "not_listed"]
+
+    (said,) = told("trtllm", "Ernie4_5_MoeForCausalLM")
+    assert said.startswith("r1, r2: trtllm's list of models has no Ernie4_5_MoeForCausalLM, which")
+    assert told("trtllm", "GptOssForCausalLM") == told("trtllm", None) == []
+    assert told("vllm", "Ernie4_5_MoeForCausalLM") == []
+
+
 def test_kinds_of_gpu_in_a_node_are_one_machine_with_sizes_of_their_own():
     p: Plan = made(replica("r1", "vllm", tp=8))
     nodes = [{"name": "pc", "gpus": [{"device": "rtx-4090", "count": 2}, {"device": "rtx-3090"}]}]
