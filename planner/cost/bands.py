@@ -28,9 +28,9 @@ APART = {"prefill": np.array([[0.35], [0.0]]), "decode": np.array([[0.0], [0.03]
 place to decode, too, and decoding servers take caches in meanwhile. So much wider bands hold 80 % of first
 tokens of disaggregated runs, of which none was fitted, and of the steps of theirs and of dstack's."""
 
-PROMPTS = 1.5
+PROMPTS = 2.0
 """How much further off seconds of prompts are than those of decode steps, as logarithms. With two independent
-errors, the prompts' 1.5 times as wide, bands of held-out loops' rates hold 76 to 84 % of runs at shares of
+errors, the prompts' twice as wide, bands of held-out loops' rates hold 80 to 85 % of runs at shares of
 prompts up to seven tenths of the time, and 87 % of the few beyond (docs/calibration.md, "Bands and risk").
 TTFT's own band does not say it: near saturation TTFT multiplies errors of seconds, and far from it most of it
 is the engine's own time."""

@@ -40,7 +40,7 @@ def test_seconds_of_prompts_are_further_off_than_those_of_decode_steps():
     told = by_role["prefill"].setup.model
 
     assert decodes == pytest.approx(told.sigma_tpot)
-    assert prompts == pytest.approx(1.5 * told.calibration.sigma("tpot", told.traits))
+    assert prompts == pytest.approx(2 * told.calibration.sigma("tpot", told.traits))
 
 
 def test_a_fleet_bound_by_prefill_has_the_band_of_prefill():
