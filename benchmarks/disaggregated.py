@@ -25,6 +25,7 @@ import numpy as np
 from benchmarks.saturated import read
 from benchmarks.scores.errors import errors
 from benchmarks.scores.render import share, table
+from benchmarks.split_recipes import UNKNOWN
 from benchmarks.split_runs import (
     Predicted,
     Run,
@@ -109,7 +110,7 @@ def by_group(scored: Sequence[Scored]) -> str:
 
 def launched(run: Run) -> bool:
     """Its recipe is known."""
-    return run.prefill.recipe is not None
+    return run.recipe is not UNKNOWN
 
 
 def by_part(scored: Sequence[Scored], words: Sequence[Scored], jobs: Sequence[Scored]) -> str:

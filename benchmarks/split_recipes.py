@@ -42,27 +42,23 @@ SAME = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """The design of the prefill workers and what they and decode workers are told; infinite where nothing is.
-    `path` in `recipes/`; `kernels` of the experts of both."""
+    """What prefill and decode workers are told; infinite, zero or blank where nothing is. `path` in
+    `recipes/`; `prefill`: tp, attention-dp and ep of prefill workers; `kernels` of the experts of both."""
 
-    path: str
-    tp: int
-    attn_dp: int
-    ep: int
-    prompts: float
-    step_tokens: int
-    places: float
-    kernels: tuple[str, str]
-    receive_steps: float
-    rate_rps: float
+    path: str = ""
+    prefill: tuple[int, int, int] | None = None
+    prompts: float = np.inf
+    step_tokens: int = 0
+    places: float = np.inf
+    kernels: tuple[str, str] = ("", "")
+    receive_steps: float = 1.0
+    rate_rps: float = np.inf
 
     @classmethod
     def of(cls, line: Row) -> Recipe:
         return cls(
             path=line["recipe"],
-            tp=int(line["prefill_tp"]),
-            attn_dp=int(line["prefill_attn_dp"]),
-            ep=int(line["prefill_ep"]),
+            prefill=(int(line["prefill_tp"]), int(line["prefill_attn_dp"]), int(line["prefill_ep"])),
             prompts=float(line["prompts"] or np.inf),
             step_tokens=int(line["step_tokens"]),
             places=float(line["places"] or np.inf),
@@ -70,6 +66,10 @@ class Recipe:
             receive_steps=float(line["receive_steps"] or 1.0),
             rate_rps=float(line["rate_rps"] or np.inf),
         )
+
+
+UNKNOWN = Recipe()
+"""Of a run whose recipe is not known."""
 
 
 def recipe_of(row: Row, concurrency: int | None) -> Recipe | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.queueing_split import Pool, Split, closed_split, ranks_as_one
-from benchmarks.split_recipes import Recipe, recipe_of
+from benchmarks.split_recipes import UNKNOWN, Recipe, recipe_of
 from benchmarks.truth import DRAWN, RUNS, SERVING, Row, by_id, checkpoint
 from benchmarks.waves import Client, Workers, mean_ttft_s
 from planner.cost.attention import Load
@@ -54,24 +54,22 @@ with whole experts (weights in blocks of 128 x 128 cannot be cut 32 ways)."""
 
 @dataclass(frozen=True)
 class Side:
-    """The workers of one phase; `designs` is one design. `recipe`: of prefill workers, where it is known."""
+    """The workers of one phase; `designs` is one design. `recipe`: what launched prefill workers."""
 
     cost: CostModel
     designs: Designs
     workers: int
-    recipe: Recipe | None = None
+    recipe: Recipe = UNKNOWN
 
     @property
     def tokens(self) -> int:
         """Of one step of one rank."""
-        if self.recipe:
-            return self.recipe.step_tokens
-        return default_tokens_per_step(self.cost.engine, device_bytes(self.cost.node_class.device))
+        told = self.recipe.step_tokens
+        return told or default_tokens_per_step(self.cost.engine, device_bytes(self.cost.node_class.device))
 
     def prompts(self, isl: float) -> int:
         """Of a full step of all its ranks together."""
-        most = self.recipe.prompts if self.recipe else np.inf
-        return int(max(1, min(most, self.tokens // isl))) * int(self.designs.attn_dp[0])
+        return int(max(1, min(self.recipe.prompts, self.tokens // isl))) * int(self.designs.attn_dp[0])
 
     def alone_s(self, isl: float) -> float:
         """Seconds of a prompt's cache through the NIC of the rank that has most of it."""
@@ -107,14 +105,17 @@ class Run:
     def client(self) -> Client:
         """What sent the requests: of drawn lengths where the nominal ones are longer."""
         lowest = LOWEST if self.isl < int(self.row["isl"]) else 1.0
-        recipe = self.prefill.recipe
-        rate = recipe.rate_rps if recipe else np.inf
-        return Client(self.concurrency, WAVES, self.isl, self.osl, lowest, rate)
+        return Client(self.concurrency, WAVES, self.isl, self.osl, lowest, self.recipe.rate_rps)
+
+    @property
+    def recipe(self) -> Recipe:
+        """What launched the workers of both phases."""
+        return self.prefill.recipe
 
     @property
     def places(self) -> float:
         """What the run's recipe allows a decode rank."""
-        return self.prefill.recipe.places if self.prefill.recipe else np.inf
+        return self.recipe.places
 
 
 @dataclass(frozen=True)
@@ -166,20 +167,21 @@ def run_of(row: Row, as_stated: bool = False) -> Run:
     """The run of `row`, as its recipe launched it where that is known, unless `as_stated`."""
     drawn = DRAWN if int(row["isl"]) % 1024 == 0 else 1.0
     flying = concurrency(row)
-    recipe = None if as_stated else recipe_of(row, None if is_unstated(row) else flying)
+    found = None if as_stated else recipe_of(row, None if is_unstated(row) else flying)
+    recipe = found or UNKNOWN
     prefill = _side(row, "prefill", as_stated, recipe)
     decode = _side(row, "decode", as_stated, recipe)
     return Run(row, prefill, decode, drawn * int(row["isl"]), drawn * int(row["osl"]), flying)
 
 
-def _side(row: Row, name: str, as_stated: bool, recipe: Recipe | None) -> Side:
+def _side(row: Row, name: str, as_stated: bool, recipe: Recipe) -> Side:
     """Workers of a phase; pipelines do not occur in these rows, and dense models have no ep."""
     tp, attn_dp, ep, workers, gpus = (
         round(float(row[f"{name}_{column}"]))
         for column in ("attn_tp", "attn_dp", "ep", "num_workers", "gpus")
     )
-    if recipe and name == "prefill":
-        tp, attn_dp, ep = recipe.tp, recipe.attn_dp, recipe.ep
+    if recipe.prefill and name == "prefill":
+        tp, attn_dp, ep = recipe.prefill
     elif is_unstated(row) and not as_stated:
         tp, attn_dp = (gpus, 1) if gpus <= 4 else (1, gpus)
         ep = attn_dp
@@ -192,9 +194,9 @@ def _side(row: Row, name: str, as_stated: bool, recipe: Recipe | None) -> Side:
         "attn_dp": str(attn_dp),
         "ep": str(ep),
         "role": name,
-        "expert_kernels": recipe.kernels[name == "decode"] if recipe else "",
+        "expert_kernels": recipe.kernels[name == "decode"],
     }
-    return replace(side_of(asked, workers), recipe=recipe if name == "prefill" else None)
+    return replace(side_of(asked, workers), recipe=recipe if name == "prefill" else UNKNOWN)
 
 
 def side_of(asked: Row, workers: int) -> Side:
@@ -206,7 +208,7 @@ def side_of(asked: Row, workers: int) -> Side:
 
 def predict(run: Run, places: float = np.inf) -> Predicted:
     """TPOT and TTFT; `places`: most sequences of a decode rank, beside what its KV cache holds."""
-    prefill, decode, recipe = _prefill_pool(run), run.decode, run.prefill.recipe
+    prefill, decode = _prefill_pool(run), run.decode
     ranks = decode.workers * int(decode.designs.attn_dp[0])
     held, context = min(_kv_places(run), places), run.isl + run.osl / 2
     sent_s = _sent_s(run)
@@ -215,7 +217,7 @@ def predict(run: Run, places: float = np.inf) -> Predicted:
     for _ in range(ROUNDS):
         step = decode.cost.step_times(decode.designs, Load.of(sequences, context, 1.0))
         one_step = float(decode.cost.step_s(decode.designs, Load.of(sequences, context))[0])
-        steps = 1 + (recipe.receive_steps if recipe else 1.0) / 2
+        steps = 1 + run.recipe.receive_steps / 2
         handoff = sent_s + float(decode.cost.tuning.started_s(run.isl)) + steps * one_step
         pool = Pool(step, ranks, held)
         split = closed_split(

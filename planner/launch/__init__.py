@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from planner.engines import NAMES, named
+from planner.engines import named
 from planner.launch import llama_cpp, sglang, trtllm, vllm
 from planner.launch.server import DRAFT_HEAD, Server
 from planner.plans.schema import Launch, Plan, PlanWarning
@@ -44,7 +44,7 @@ def launched(plan: Plan) -> Plan:
 def _unlisted(s: Server) -> str | None:
     """What to see to where an engine's list of models lacks the one of a replica."""
     engine, card = s.replica.engine, s.card
-    if engine not in NAMES or named(engine).lists(card.architecture):
+    if engine not in LINES or named(engine).lists(card.architecture):
         return None
     return (
         f"{engine}'s list of models has no {card.architecture}, which {card.name} is: see that your version "
