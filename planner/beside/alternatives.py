@@ -20,6 +20,9 @@ from planner.rules.pairs import Cached, unpaired
 
 RUNNERS_UP = 2
 
+UNSPLIT = "no prefill/decode split"
+"""What a fleet of replicas that do both phases is called beside one with a split."""
+
 USES: Mapping[str, Callable[[Candidate], bool]] = {
     "one device class a replica": lambda c: bool(c.design.stages),
     "no copies of experts": lambda c: bool(c.design.redundant),
@@ -45,7 +48,7 @@ def alternatives(planned: Planned) -> list[Alternative]:
 def _other_phases(rivals: Rivals, ask: Ask) -> None:
     """Prefill split from decode where the plan doesn't, and the other way round."""
     split = any(g.candidate.role != "mixed" for g in rivals.best.made)
-    what = "no prefill/decode split" if split else "prefill/decode split"
+    what = UNSPLIT if split else "prefill/decode split"
     ways = "replicas that do both phases" if split else "pairs of prefill and decode replicas"
     why = (not split and _no_engine_splits(rivals, ask)) or f"no fleet of {ways} keeps the limits"
     if all(b.osl == 1 for b in rivals.best.found.workload.buckets):

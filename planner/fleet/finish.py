@@ -11,6 +11,7 @@ from typing import Any
 
 from planner.beside.planned import Line, Planned
 from planner.beside.rivals import told_once
+from planner.beside.unsure_splits import unsure_splits
 from planner.beside.ways import WAYS
 from planner.candidates.candidate import Candidate
 from planner.candidates.deadline import deadline
@@ -52,6 +53,7 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
     for name, said in LINES.items():
         extras[name] = [line for line in lines if isinstance(line, said)]
     extras["alternatives"] = told_once(extras["alternatives"])
+    extras["warnings"] += unsure_splits(found, planned.question.objective, extras["alternatives"])
     extras["experts"] = experts_of(planned.made, extra)
     seconds, space = time.perf_counter() - began, space_of(asked, simple.best)
     made = planned.made

@@ -1,0 +1,69 @@
+"""Splits that may not pay: by how much they are predicted to bring, and over what their GPUs are joined."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from planner import plan
+from planner.beside.unsure_splits import unsure_splits
+from planner.objectives import named
+from planner.plans.schema import Alternative
+
+NVLINK, PCIE = 450e9, 32e9
+
+
+def found(objective, roles=("prefill", "decode"), intra=NVLINK):
+    """A fleet of one replica a role on one class, beside a class of slow links that it leaves idle."""
+    candidates = {role: SimpleNamespace(role=role, home=("own", 1)) for role in roles}
+    idle = SimpleNamespace(id="idle", intra_bytes_per_s=PCIE)
+    return SimpleNamespace(
+        candidates=candidates,
+        solution=SimpleNamespace(objective=objective, flows=dict.fromkeys((role, "w") for role in roles)),
+        cluster=SimpleNamespace(classes=[SimpleNamespace(id="own", intra_bytes_per_s=intra), idle]),
+    )
+
+
+def beside(objective, what="no prefill/decode split, the plain fleet (one engine, tp alone)"):
+    return [Alternative(what=what, objective=objective, loss=0.0, why="")]
+
+
+@pytest.mark.parametrize(
+    ("objective", "own", "without", "told"),
+    [
+        ("throughput", 10.0, 9.2, "bring 8.7 %"),
+        ("throughput", 10.0, 9.0, None),  # 1.11 of it
+        ("throughput", 10.0, None, None),  # there is none
+        ("cost", 10.0, 10.5, "bring 5 %"),
+        ("cost", 10.0, 11.5, None),
+        ("energy", 10.0, 10.5, None),  # what was compared are tokens a GPU
+    ],
+)
+def test_a_split_for_little_is_told(objective, own, without, told):
+    said = unsure_splits(found(own), named(objective), beside(without))
+
+    assert [w.code for w in said] == ([] if told is None else ["split_unsure"])
+    assert all(told in w.message for w in said)
+
+
+def test_other_alternatives_say_nothing_of_a_split():
+    assert not unsure_splits(found(10.0), named("throughput"), beside(9.9, "one device class a replica"))
+
+
+@pytest.mark.parametrize(("intra", "told"), [(PCIE, True), (NVLINK, False)])
+def test_a_split_over_pcie_is_told(intra, told):
+    said = unsure_splits(found(10.0, intra=intra), named("throughput"), beside(5.0))
+
+    assert [w.message.partition(",")[0] for w in said] == (
+        ["prefill and decode apart on own"] if told else []
+    )
+
+
+def test_nothing_is_told_of_a_fleet_without_a_split():
+    assert not unsure_splits(found(10.0, ("mixed",), PCIE), named("throughput"), beside(9.9))
+
+
+def test_a_plan_warns_of_its_split():
+    made = plan(None, "qwen3-32b", gpus="8xL40S")
+
+    assert {r.role for r in made.replicas} == {"prefill", "decode"}
+    assert [w.code for w in made.warnings].count("split_unsure") == 1
