@@ -203,9 +203,7 @@ def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> sche
 
     tell("placing layers on nodes")
     limits = Limits(limits.gap, asked.options.time_limit_s, seed=limits.seed)
-    made = launched(plan_chains(asked, limits, began))
-    verified(made)
-    return made
+    return verified(launched(plan_chains(asked, limits, began)))
 
 
 def _instead(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan | None:

@@ -64,9 +64,7 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
         asked = replace(asked, workload=meant.workload)
     proven = proof(simple.best, simple.chosen, simple.by_kinds, seconds, extra.seed, space)
     result = assemble(found, problem_of(asked), made, proven, extras)
-    result = launched(result)
-    verified(result)
-    return result
+    return verified(launched(result))
 
 
 def explained(planned: Planned, simple: Simple, until: float) -> tuple[Simple, Insured | None, list[Line]]:

@@ -68,9 +68,7 @@ def plan_measured(asked: Asked, profile: str | Path, limits: Limits, began: floa
         warnings=[*asked.warnings, *stated.warnings, *parts.warnings(fleet_, str(profile))],
         **extras,
     )
-    result = launched(result)
-    verified(result)
-    return result
+    return verified(launched(result))
 
 
 def solved(asked: Asked, stated: Stated, limits: Limits) -> Found:

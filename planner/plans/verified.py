@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from planner.check import Violation, check
 from planner.check.several import check as check_all
 from planner.errors import InputError, MeshwrightError
 from planner.plans.reading import read_any, read_plan
-from planner.plans.schema import Plan
+from planner.plans.schema import Plan, PlanWarning
 from planner.plans.schema.several import Several
 
 
@@ -39,13 +41,38 @@ class Unsound(MeshwrightError):
     """A plan that we made fails its check: our mistake."""
 
 
-def verified(result: Plan) -> None:
-    """Raises Unsound where the plan fails its check."""
-    violations = check(result)
-    if violations:
-        first = violations[0]
-        raise Unsound(
-            f"the plan failed its own check: {first.message}",
-            where=first.where,
-            hint="this is a mistake in the planner, not in your input: please report it",
+BESIDE = re.compile(r"(alternatives|assumptions)\[(\d+)\]")
+"""Where a violation is of a line beside the plan, which holds without that line."""
+
+
+def verified(made: Plan) -> Plan:
+    """The plan, without the lines beside it that fail their check, and a warning where there are any. Raises
+    Unsound where the plan itself fails."""
+    beside: dict[tuple[str, int], Violation] = {}
+    for violation in check(made):
+        line = BESIDE.match(violation.where)
+        if line is None:
+            raise Unsound(
+                f"the plan failed its own check: {violation.message}",
+                where=violation.where,
+                hint="this is a mistake in the planner, not in your input: please report it",
+            )
+        beside.setdefault((line[1], int(line[2])), violation)
+    return _without(made, beside) if beside else made
+
+
+def _without(made: Plan, beside: Mapping[tuple[str, int], Violation]) -> Plan:
+    """The plan without these lines, and a word on each."""
+    kept = {
+        name: [line for i, line in enumerate(getattr(made, name)) if (name, i) not in beside]
+        for name in ("alternatives", "assumptions")
+    }
+    told = [
+        PlanWarning(
+            code="line_left_out",
+            message=f'"{getattr(made, name)[i].what}" beside the plan failed its check and is left out:'
+            f" {violation.message}; the plan itself holds; please report this",
         )
+        for (name, i), violation in beside.items()
+    ]
+    return made.model_copy(update={**kept, "warnings": [*made.warnings, *told]})
