@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster_configs.devices import find
 from cluster_configs.resolving import MAX_NODES, resolve
-from cluster_configs.schema import Cluster, Node, ResolvedCluster
+from cluster_configs.schema import Cluster, Device, Node, ResolvedCluster
 from planner.errors import InputError
 from planner.reading.documents import Document, read
 from planner.reading.validation import validate
@@ -16,6 +16,12 @@ from planner.reading.validation import validate
 __all__ = ["as_document", "from_document", "from_gpus", "read_cluster", "resolve"]
 
 FORM = "write COUNTxGPU, parted by commas: 8xH100,16xL40S"
+DESKTOP = 2
+"""GPUs of a PCIe node that the catalog assumes to be a desktop (`gpus_per_node` of GeForce cards)."""
+
+BOX = 8
+"""GPUs of the largest usual box of such cards: rented ones have 1 to 8, all on PCIe."""
+
 _PART = re.compile(r"(?:(?P<count>[-+]?\d+)\s*[x*×]\s*)?(?P<device>\S.*)", re.IGNORECASE)
 
 
@@ -45,9 +51,10 @@ def from_document(document: Document) -> ResolvedCluster:
 
 def from_gpus(line: str) -> ResolvedCluster:
     """A cluster from GPU counts: nodes of the device's usual size, the remainder one smaller node, one zone.
+    Cards of desktops are in boxes of up to 8, since a count of them says that they stand together.
 
-    >>> [(c.id, c.node_count, c.gpus_per_node) for c in from_gpus("20xH100, l4").classes]
-    [('h100-sxm', 2, 8), ('h100-sxm-2', 1, 4), ('l4', 1, 1)]
+    >>> [(c.id, c.node_count, c.gpus_per_node) for c in from_gpus("20xH100, l4, 10xRTX-4090").classes]
+    [('h100-sxm', 2, 8), ('h100-sxm-2', 1, 4), ('l4', 1, 1), ('rtx-4090', 1, 8), ('rtx-4090-2', 1, 2)]
     """
     nodes = [node for part in line.split(",") for node in _nodes(part.strip(), line)]
     return resolve(Cluster(name=line.strip(), nodes=nodes), Document(None, "--gpus"))
@@ -69,10 +76,20 @@ def _nodes(part: str, line: str) -> list[Node]:
         device = find(match["device"], where)
     except InputError as error:
         raise InputError(error.message, where, _form_hint(match["device"]) or error.hint) from None
-    size = device.gpus_per_node
+    size = box_size(device)
     whole, rest = divmod(count, size)
     nodes = [Node(count=whole, device=device.name, gpus_per_node=size)] if whole else []
     return nodes + ([Node(device=device.name, gpus_per_node=rest)] if rest else [])
+
+
+def box_size(device: Device) -> int:
+    """GPUs of the largest usual node of a device.
+
+    >>> [box_size(find(d)) for d in ("rtx-4090", "h100-sxm", "gb200", "m3-ultra")]
+    [8, 8, 4, 1]
+    """
+    desktop = device.intra_link == "pcie" and device.gpus_per_node == DESKTOP
+    return BOX if desktop else device.gpus_per_node
 
 
 def _count(text: str | None, where: str) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cluster_configs import devices
-from cluster_configs.reading import from_gpus
+from cluster_configs.reading import box_size, from_gpus
 from cluster_configs.schema import Device, NodeClass, ResolvedCluster
 from model_zoo import catalog
 from model_zoo.schema import Attention, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn
@@ -223,8 +223,8 @@ def find_model(name: str) -> ModelCard:
 
 @lru_cache(maxsize=64)
 def usual_node(device: str) -> NodeClass:
-    """A node as the device is usually sold, with its usual links."""
-    return from_gpus(f"{devices.find(device).gpus_per_node}x{device}").classes[0]
+    """The largest node in which the device is usual, with its usual links: where `--gpus` puts its counts."""
+    return from_gpus(f"{box_size(devices.find(device))}x{device}").classes[0]
 
 
 def usual_kv(used: Precisions, device: Device, engine: str) -> str:

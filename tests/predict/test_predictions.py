@@ -5,7 +5,7 @@ import re
 import pytest
 
 from planner.errors import InputError
-from planner.predict.predictions import ANSWERS, Prediction, cells, predict_rows
+from planner.predict.predictions import ANSWERS, Prediction, cells, predict_rows, usual_node
 from planner.predict.rows import expert_split, parse
 
 LLAMA = {"model": "llama-3.1-8b", "device": "h100-sxm", "isl": "1024", "osl": "256", "concurrency": "16"}
@@ -224,3 +224,9 @@ def test_a_token_passes_all_stages_however_few_requests_there_are():
 
     assert found.tpot_ms >= 15.9
     assert pytest.approx(found.out_tok_per_s / 28 * (found.ttft_ms + 27 * found.tpot_ms) / 1e3, rel=0.1) == 13
+
+
+def test_desktop_cards_are_in_one_box_as_gpus_puts_them():
+    node = usual_node("rtx-4090")
+
+    assert (node.gpus_per_node, node.scale_up_gpus, node.device.intra_link) == (8, 8, "pcie")

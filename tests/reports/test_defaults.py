@@ -17,10 +17,10 @@ def test_links_and_prices_of_nodes_that_nobody_told_are_told():
 
 
 def test_cards_that_are_counted_into_several_nodes_are_told_so():
-    """A PC with three cards has two nodes in a line, as two are usual: their owner wants to know."""
-    text = assumed(plan(None, "llama-3.1-8b", gpus="3xrtx-3090", rate=0.5, explain=False).problem)[-1]
+    """Nine cards are two boxes in a line, as eight are the most that is usual: their owner wants to know."""
+    text = assumed(plan(None, "llama-3.1-8b", gpus="9xrtx-3090", rate=0.5, explain=False).problem)[-1]
 
-    assert "rtx-3090 in nodes of 2 GPUs: 32 GB/s" in text
+    assert "rtx-3090 in nodes of 8 GPUs: 32 GB/s" in text
     assert "rtx-3090 in nodes of 1 GPU: 32 GB/s" in text
 
 
