@@ -1,8 +1,8 @@
 """Splits of prefill and decode that measured ones give little reason to trust: by a small gain, or over PCIe.
 
 Public comparisons of a split with servers that do both, on the same GPUs, from 2024 to 2026: where links are
-fast, splitting only for a predicted gain above `SURE` brings the most; over PCIe none of five gained anything
-(vLLM on L40S without peer-to-peer, SGLang on A10 with RDMA).
+fast, splitting only for a predicted gain above `SURE` brings the most; over PCIe two sources with five runs
+gained nothing (vLLM on L40S without peer-to-peer at three rates, SGLang on A10 with RDMA at one load).
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def _small(found: Found, objective: Objective, others: Iterable[Alternative]) ->
     own = found.solution.objective
     for line in others:
         if UNSPLIT in line.what.split(", ") and line.objective and own and objective.spends not in APART:
-            gain = max(own / line.objective, line.objective / own)
+            gain = own / line.objective if objective.more else line.objective / own
+            if gain <= 1:  # a plan of fewer kinds may be a little worse than one without a split
+                yield f'a prefill/decode split brings nothing here: "{line.what}" is the safer choice'
+                return
             if gain <= SURE:
                 yield (
                     f"a prefill/decode split is predicted to bring {100 * (gain - 1):.2g} %: in public "
@@ -56,5 +59,5 @@ def _small(found: Found, objective: Objective, others: Iterable[Alternative]) ->
 def _over_pcie(slow: list[str]) -> str:
     return (
         f"prefill and decode apart on {', '.join(slow)}, whose GPUs have no more than PCIe between them: in "
-        "none of 5 public comparisons over PCIe did that pay; measure before relying on it"
+        "none of the public comparisons over PCIe (2 sources, 5 runs) did that pay; measure it first"
     )
