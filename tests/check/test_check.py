@@ -63,15 +63,15 @@ def test_there_are_hundreds_of_mutations() -> None:
 def renamed(d: dict[str, Any]) -> None:
     """Groups get other names."""
     for replica in d["replicas"]:
-        replica["id"] = f"group {replica['id']}"
+        replica["id"] = f"group-{replica['id']}"
     for route in d["routing"]:
         for end in ("replica", "prefill", "decode"):
-            route[end] = route[end] and f"group {route[end]}"
+            route[end] = route[end] and f"group-{route[end]}"
     for entry in (d["experts"] or {"replicas": []})["replicas"]:
-        entry["replica"] = f"group {entry['replica']}"
+        entry["replica"] = f"group-{entry['replica']}"
     for chain in d["chains"]:
         for hop in chain["hops"]:
-            hop["replica"] = f"group {hop['replica']}"
+            hop["replica"] = f"group-{hop['replica']}"
 
 
 def reordered(d: dict[str, Any]) -> None:

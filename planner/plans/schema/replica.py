@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field_validator, model_serializer
 
 from planner.plans.schema.parts import Count, NonNegative, Part, Price, Role, Share
+
+GROUP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # safe in a shell, as a file's name and in YAML
 
 
 class PrecisionUsed(Part):
@@ -183,6 +186,14 @@ class Replica(Part):
         None  # that each of its GPUs is told to draw at most
     )
     launch: Launch | None = None
+
+    @field_validator("id")
+    @classmethod
+    def _is_a_plain_name(cls, name: str) -> str:
+        """Exported scripts run what a plan says: an id is never more than a word."""
+        if not GROUP_ID.fullmatch(name):
+            raise ValueError("an id is 1 to 63 letters, digits, `.`, `_` or `-`, the first a letter or digit")
+        return name
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_kept(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
