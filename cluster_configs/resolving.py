@@ -16,6 +16,7 @@ from cluster_configs.schema import Cluster, Device, Node, NodeClass, ResolvedClu
 from cluster_configs.tiers import check_memory, doubts
 from cluster_configs.unlike import Expanded, expand, name_of
 from planner.reading.documents import Document, Loc
+from planner.reading.names import as_node_name
 
 ZONE = "default"
 MAX_GPUS_PER_NODE = 1024
@@ -120,17 +121,15 @@ class _Filler:
                 raise self.document.error(f"name `{node.name}` is used twice", ("nodes", i, "name"), hint)
             taken[node.name] = i
         return [
-            node.name or _free_name(device.name, taken)
+            node.name or _free_name(as_node_name(device.name), taken)
             for node, device in zip(self.whole.cluster.nodes, devices, strict=True)
         ]
 
     def _check_name(self, name: str, field: str, i: int) -> None:
-        """Names stand in commands, comments and names of files that are written; behind a slash stand the
-        parts of a node with unlike GPUs."""
-        why = "is blank" if not name.strip() else ""
-        why = why or "has a character that cannot be printed" * (not name.isprintable())
-        if why := why or "has a slash" * ("/" in name and field == "name"):
-            raise self.document.error(f"`{field}` {why}", ("nodes", i, field), "leave it out for a default")
+        """Behind a slash stand the parts of a node with unlike GPUs."""
+        if "/" in name:
+            hint = "leave it out for a default"
+            raise self.document.error(f"`{field}` has a slash", ("nodes", i, field), hint)
 
     def _check_total(self, cluster: Cluster) -> None:
         total = 0
@@ -162,7 +161,6 @@ class _Filler:
         missing = {k: v for k, v in defaults.items() if getattr(node, k) is None and v is not None}
         self.defaulted |= {f"cluster.nodes.{key}": None for key in missing}
         form = node.model_copy(update={"name": name, "device": device.name, **missing})
-        self._check_name(form.zone or ZONE, "zone", i)
         self._check_links_of(form, gpus, ("nodes", i))
         check_memory(form, device, self.document, ("nodes", i))
         self.warnings += doubts(form)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from cluster_configs.feeds import Energy, Feed
 from cluster_configs.names import NodeNames
+from planner.reading.names import NodeName
 
 Positive = Annotated[float, Field(ge=1e-12, le=1e12)]
 NonNegative = Annotated[float, Field(ge=0, le=1e12)]
@@ -137,14 +138,14 @@ class GpuCount(Strict):
 class Node(Strict):
     """`count` identical nodes, of one kind of GPU (`device`, `gpus_per_node`) or of several (`gpus`)."""
 
-    name: str | None = None
+    name: NodeName | None = None
     count: Count = 1
     device: str | None = None
     gpus: Annotated[list[GpuCount], Field(min_length=1)] | None = None
     gpus_per_node: Count | None = None
     price_usd_per_hour: NonNegative | None = None  # the whole node
     power_cap_watts: Positive | None = None  # the whole node
-    zone: str | None = None
+    zone: NodeName | None = None
     scale_up_gpus: Count | None = None
     intra_gb_per_s: Positive | None = None
     nic_gb_per_s: Positive | None = None

@@ -15,6 +15,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from planner.errors import Misplaced
+from planner.reading.names import Title
 
 Size = Annotated[int, Field(ge=1, le=2**31)]
 Amount = Annotated[int, Field(ge=0, le=10**40)]
@@ -212,8 +213,8 @@ class Layer(NamedTuple):
 class ModelCard(Strict):
     """One checkpoint. Everything derived (parameters, KV bytes) is computed, never stored."""
 
-    name: str
-    hf_id: str | None = None
+    name: Title
+    hf_id: Title | None = None
     architecture: str | None = None  # its class in engines: `architectures` of its Hugging Face config
     also: list[str] = []  # other ids and spellings of the same shape
     source: str  # where the figures come from

@@ -11,6 +11,7 @@ from typing import Any, Final
 from planner.errors import InputError
 from planner.launch.instances import Instance, instances
 from planner.launch.server import node_sizes, vendor_of
+from planner.launch.words import ASKED_FOR
 from planner.plans.schema import Plan, Replica
 
 IMAGES = {
@@ -21,9 +22,6 @@ IMAGES = {
 }
 """Containers in which every flag that is written was looked up, all for NVIDIA GPUs; llama.cpp's is the
 newest."""
-
-NEEDED = ("HEAD_ADDR", "RPC_HOSTS", "HOST_ADDR", "DRAFT_HEAD", "MODEL_GGUF", "KT_WEIGHTS", "KT_METHOD")
-"""Variables that the scripts ask for where they use them."""
 
 GPU_KEYS = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/i915"}
 
@@ -176,7 +174,7 @@ def without(words: list[str], flags: Collection[str]) -> list[str]:
 
 def script(words: str, about: str) -> str:
     """A script that ends with the command, and says first which variables it lacks."""
-    used = [f': "${{{name}:?}}"' for name in NEEDED if f"${name}" in words]
+    used = [f': "${{{name}:?}}"' for name in ASKED_FOR if f"${name}" in words]
     return "\n".join(["#!/usr/bin/env bash", f"# {about}", "set -euo pipefail", *used, words, ""])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from planner.exporters import front
 from planner.exporters.deployed import Deployed, Files
 from planner.exporters.scripts import called
@@ -24,7 +26,7 @@ def files(d: Deployed) -> Files:
     found = {f"{called(i)}.sbatch": _batch(d, i) for i in d.instances}
     for r in d.plan.replicas:
         found |= r.launch.files if r.launch else {}
-    nodes = {i.name: f"${{NODE_{i.name.upper().replace('-', '_')}}}" for i in d.instances}
+    nodes = {i.name: "${NODE_" + re.sub(r"\W", "_", i.name.upper()) + "}" for i in d.instances}
     found |= front.files(d, nodes)
     if any("NODE_" in text for text in found.values()):
         d.assumed.append("NODE_… is the node that the server of that name runs on: fill it in")

@@ -13,9 +13,11 @@ from planner.launch.server import Server, vendor_of
 from planner.launch.sglang import BOOTSTRAP
 from planner.plans.schema import Plan
 
-FILLED = re.compile(r"\$[A-Z_]+|\$\{\w+\}")
-ESCAPED = re.compile(r"[\"`\\]|\$(?![A-Z_]|\{\w+\})")
-"""What double quotes do not keep as it is, variables apart."""
+ASKED_FOR = ("HEAD_ADDR", "RPC_HOSTS", "HOST_ADDR", "DRAFT_HEAD", "MODEL_GGUF", "KT_WEIGHTS", "KT_METHOD")
+"""Variables that lines ask for where they use them."""
+
+FILLED = re.compile(rf"\$(?:{'|'.join(ASKED_FOR)})(?!\w)|\$\{{NODE_\w+\}}")
+"""These, and the nodes of servers by name, are filled in by a shell; any other dollar stays one."""
 
 VISIBLE = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
 VISIBLE_PART = {
@@ -68,10 +70,23 @@ ROUTERS = {
 
 
 def quoted(words: Sequence[str]) -> str:
-    """A command for a shell; variables stay variables."""
-    return " ".join(
-        f'"{ESCAPED.sub(lambda m: chr(92) + m[0], w)}"' if FILLED.search(w) else shlex.quote(w) for w in words
-    )
+    """A command for a shell; variables stay variables.
+
+    >>> quoted(["serve", "$HEAD_ADDR:5000", "${HOME}", "a b$HEAD_ADDR"])
+    'serve "$HEAD_ADDR:5000" \'${HOME}\' \'a b\'"$HEAD_ADDR"'
+    """
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """One word: what stands around its variables is quoted where it is more than plain characters."""
+    around, names = FILLED.split(word), FILLED.findall(word)
+    if not names:
+        return shlex.quote(word)
+    if all(not text or shlex.quote(text) == text for text in around):
+        return f'"{word}"'
+    texts = [shlex.quote(text) if text else "" for text in around]
+    return texts[0] + "".join(f'"{name}"{text}' for name, text in zip(names, texts[1:], strict=True))
 
 
 def assigned(env: Mapping[str, str]) -> str:

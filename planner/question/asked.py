@@ -21,6 +21,7 @@ from planner.inputs.traces import Trace, read_trace
 from planner.inputs.workload import Workload
 from planner.objectives import COST, GPUS, THROUGHPUT, Objective, named
 from planner.plans import schema
+from planner.reading.names import unfit_title
 
 Only = Callable[[Any, Any, ResolvedCluster], Any]
 """From a pool, what is asked of it and the cluster to a pool of some of its designs (`planner/imports`)."""
@@ -73,6 +74,8 @@ def read(
         model_id = str(card)
         card, more = catalog.find(card)
         model_id, notes = catalog.asked_id(model_id, card), notes + more
+        if why := unfit_title(model_id):
+            raise InputError(f"the model's name {why}", "--model")
     if isinstance(workload, Workload):
         load, defaulted = workload, list[str]()
     else:

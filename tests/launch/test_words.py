@@ -16,8 +16,12 @@ from planner.launch.words import assigned, port_of, quoted, with_ports
 from planner.plans.schema import Launch
 from tests.exporters.samples import made, replica
 
-VALUES = {"A": "one two", "AB": "$(echo no)"}
-NAMED = re.compile(r"\$([A-Z]+)|\$\{(\w+)\}")
+VALUES = {"HEAD_ADDR": "one two", "NODE_R1_0": "$(echo no)", "A": "other"}
+NAMED = re.compile(r"\$(HEAD_ADDR)(?!\w)|\$\{(NODE_R1_0)\}")
+
+PIECES = st.sampled_from(["$HEAD_ADDR", "${NODE_R1_0}", "${A}", "$A"]) | st.text(
+    "aA $'\"\\`{}();|*!\n", max_size=3
+)
 
 
 def arrived(line: str) -> list[str]:
@@ -29,8 +33,8 @@ def arrived(line: str) -> list[str]:
 
 
 def filled(word: str) -> str:
-    """A word with its variables filled in; nothing where one is not known."""
-    return NAMED.sub(lambda m: VALUES.get(m[1] or m[2], ""), word)
+    """A word with the variables filled in that lines ask for."""
+    return NAMED.sub(lambda m: VALUES[m[1] or m[2]], word)
 
 
 @pytest.mark.parametrize("words", [["serve", "--port"], ["--port", "--tp"], ["--port", "9" * 400]])
@@ -53,7 +57,7 @@ def test_words_without_variables_come_back_as_they_were(words: list[str]):
 
 
 @settings(max_examples=25)
-@given(st.lists(st.text("aAB $'\"\\`{}();|*\n"), min_size=1, max_size=30))
+@given(st.lists(st.lists(PIECES).map("".join), min_size=1, max_size=30))
 def test_a_shell_fills_in_variables_and_runs_nothing(words: list[str]):
     assert arrived(quoted(words)) == [filled(word) for word in words]
 
@@ -61,22 +65,23 @@ def test_a_shell_fills_in_variables_and_runs_nothing(words: list[str]):
 @pytest.mark.parametrize(
     ("word", "written"),
     [
-        ("$HEAD_IP:5000", '"$HEAD_IP:5000"'),
-        ("${rank}", '"${rank}"'),
-        ('{"ip": "$HEAD"}', '"{\\"ip\\": \\"$HEAD\\"}"'),
-        ("$HEAD `id` $(id)", '"$HEAD \\`id\\` \\$(id)"'),
-        ("$lower", "'$lower'"),
-        ("$HEAD $lower $1", '"$HEAD \\$lower \\$1"'),
+        ("$HEAD_ADDR:5000", '"$HEAD_ADDR:5000"'),
+        ("http://${NODE_R1_0}:80", '"http://${NODE_R1_0}:80"'),
+        ('{"ip": "$HEAD_ADDR"}', """'{"ip": "'"$HEAD_ADDR"'"}'"""),
+        ("$HEAD_ADDR$(id)", """"$HEAD_ADDR"'$(id)'"""),
+        ("$HEAD_ADDRESS", "'$HEAD_ADDRESS'"),
+        ("${HOME}", "'${HOME}'"),
+        ("$HOME/x", "'$HOME/x'"),
         ("plain", "plain"),
         ("", "''"),
     ],
 )
-def test_only_a_word_with_a_variable_stands_in_double_quotes(word: str, written: str):
+def test_only_variables_that_lines_ask_for_stand_in_double_quotes(word: str, written: str):
     assert quoted([word]) == written
 
 
 def test_assignments_stand_before_a_command_each_with_a_space_behind_it():
-    assert assigned({"A": "1", "B": "x y", "C": "$D"}) == "A=1 B='x y' C=\"$D\" "
+    assert assigned({"A": "1", "B": "x y", "C": "$HOST_ADDR"}) == "A=1 B='x y' C=\"$HOST_ADDR\" "
     assert assigned({}) == ""
 
 

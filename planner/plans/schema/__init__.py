@@ -38,6 +38,7 @@ from planner.plans.schema.replica import (
     Step,
 )
 from planner.plans.schema.served import Chain, ExpertMap, Experts, Hop, Route, Tiered
+from planner.reading.names import Title
 
 UNASKED = ("survives", "assumptions", "replayed", "seats", "router_port")
 """Fields that are written only where there is something to say."""
@@ -49,7 +50,7 @@ class Problem(Part):
     cluster: dict[str, Any]  # the Cluster YAML form
     devices: dict[str, dict[str, Any]]  # by device name, overrides applied; the device YAML form
     model: dict[str, Any]  # the model card form
-    model_id: str = ""  # under which engines load it: as it was asked for
+    model_id: Title = ""  # under which engines load it: as it was asked for
     workload: dict[str, Any]  # the Workload YAML form
     options: dict[str, Any]
     defaulted: list[str] = []

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field_validator, model_serializer
 
 from planner.plans.schema.parts import Count, NonNegative, Part, Price, Role, Share
+from planner.reading.names import NodeName
 
 GROUP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # safe in a shell, as a file's name and in YAML
 
@@ -26,7 +27,7 @@ class Stage(Part):
     """
 
     device: str
-    nodes: list[str]  # nodes that replicas of this kind may use
+    nodes: list[NodeName]  # nodes that replicas of this kind may use
     node_class: str = Field(default="", validate_default=True)
     gpus: Count
     tp: Count
@@ -45,7 +46,7 @@ class Seat(Part):
 
     replica: str
     number: Annotated[int, Field(ge=0)]
-    gpus: dict[str, list[Annotated[int, Field(ge=0)]]]
+    gpus: dict[NodeName, list[Annotated[int, Field(ge=0)]]]
     port: Annotated[int, Field(ge=1, le=65535)]
 
 

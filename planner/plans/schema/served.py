@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, FiniteFloat
 
 from planner.plans.schema.parts import Count, NonNegative, Part, Share
+from planner.reading.names import NodeName
 
 
 class Route(Part):
@@ -26,7 +27,7 @@ class Hop(Part):
     """A node that a chain passes, and the layers it runs there (half-open): all or a part of those that the
     node holds as one of the group `replica`."""
 
-    node: str
+    node: NodeName
     replica: str
     layers: tuple[int, int]
 

@@ -9,12 +9,13 @@ from pydantic import Field, FiniteFloat
 from planner.plans.schema import Plan
 from planner.plans.schema.parts import NonNegative, Part
 from planner.plans.schema.proof import PlanWarning, Proof
+from planner.reading.names import Title
 
 
 class Demand(Part):
     """What is asked of one model: its name, its requests as a part of all, and its rate where it has one."""
 
-    model: str
+    model: Title
     part: Annotated[FiniteFloat, Field(gt=0, le=1.000001)]
     rate_rps: Annotated[FiniteFloat, Field(gt=0)] | None = None
 

@@ -1,0 +1,64 @@
+"""Names that documents give to things: what is written into scripts, manifests and names of files is a plain
+word, whatever a file says. Letters and digits may be of any script."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, ValidationInfo
+
+LONGEST_NAME = 253
+"""Characters, as of a host's name (RFC 1035)."""
+
+LONGEST_TITLE = 4096
+"""Characters, as of a path (PATH_MAX of Linux): a model may be named by its folder."""
+
+PART = r"[^\W_](?:[\w.-]*\w)?"
+NODE_NAME = re.compile(rf"{PART}(?:/{PART})*")
+
+
+def node_name(name: str, info: ValidationInfo) -> str:
+    """Return the name of a node, class or zone. Behind a slash stand the parts of a node with unlike GPUs."""
+    if not name.strip():
+        raise ValueError(f"`{info.field_name}` is blank")
+    if not name.isprintable():
+        raise ValueError(f"`{info.field_name}` has a character that cannot be printed")
+    if len(name) > LONGEST_NAME or not NODE_NAME.fullmatch(name):
+        grammar = "letters, digits, `.`, `_` and `-`, the first and the last a letter or digit"
+        raise ValueError(f"`{info.field_name}` must be up to {LONGEST_NAME} {grammar}")
+    return name
+
+
+def as_node_name(text: str) -> str:
+    """The nearest name of a node; `x` where nothing is left.
+
+    >>> as_node_name("my card (24 GB)"), as_node_name("h100-sxm"), as_node_name("€")
+    ('my-card-24-GB', 'h100-sxm', 'x')
+    """
+    return re.sub(r"[^\w.]+", "-", text).strip("-._") or "x"
+
+
+def title(name: str, info: ValidationInfo) -> str:
+    """Return the name of a model: any text on one line, but for `$`, which shells, Compose and Kubernetes
+    expand."""
+    if why := unfit_title(name):
+        raise ValueError(f"`{info.field_name}` {why}")
+    return name
+
+
+def unfit_title(name: str) -> str | None:
+    """What is wrong with the name of a model, None where it is one.
+
+    >>> unfit_title("日本 9B"), unfit_title("$(reboot)")
+    (None, 'has a `$`, which shells and orchestrators expand: rename it')
+    """
+    if len(name) > LONGEST_TITLE:
+        return f"is longer than {LONGEST_TITLE:,} characters"
+    if not name.isprintable():
+        return "has a character that cannot be printed"
+    return "has a `$`, which shells and orchestrators expand: rename it" if "$" in name else None
+
+
+NodeName = Annotated[str, AfterValidator(node_name)]
+Title = Annotated[str, AfterValidator(title)]
