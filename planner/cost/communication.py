@@ -93,6 +93,17 @@ class Links:
         far = self._network_s(message_bytes, np.full(len(replica_gpus), 2.0))
         return np.where(replica_gpus > self.domain, far, near)
 
+    def round_s(self, message_bytes: Floats, stage_gpus: Ints, pp: Ints) -> Floats:
+        """Through pp stages of `stage_gpus` and back to the first, 0 for one stage: nodes are filled in
+        order, so that stages which share one are joined inside it and only boundaries between nodes, and the
+        way back of a replica that leaves the domain, take the NIC."""
+        gpus = stage_gpus * pp
+        near = self.hop_s(message_bytes, np.ones_like(gpus))
+        far = self.hop_s(message_bytes, np.full_like(gpus, self.domain + 1))
+        nodes = np.ceil(pp / np.maximum(self.domain // stage_gpus, 1))
+        parts = np.where(gpus > self.domain, nodes, 0.0)
+        return np.where(pp > 1, parts * far + (pp - parts) * near, 0.0)
+
     def _collective(self, name: str, message_bytes: Floats, gpus: Ints, rounds: int) -> Floats:
         """Seconds of a collective by group size: every size has its own curve."""
         t = np.zeros(np.broadcast_shapes(message_bytes.shape, gpus.shape))

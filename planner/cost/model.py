@@ -216,8 +216,7 @@ class CostModel(Banded):
 
     def hops_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one token's way between stages, the sampled token's way back included."""
-        each = self.links.hop_s(self._message(load), designs.gpus)
-        return np.where(designs.pp > 1, designs.pp * each, 0.0)
+        return self.links.round_s(self._message(load), designs.tp * designs.groups, designs.pp)
 
     def _message(self, load: Load) -> Floats:
         """Bytes of a micro-batch between stages."""

@@ -92,3 +92,14 @@ def test_a_hop_inside_the_domain_is_faster_than_over_the_nic():
     inside, across = links().hop_s(np.full(2, 1e7), np.array([8, 16]))
 
     assert across > inside
+
+
+def test_only_boundaries_between_nodes_are_far():
+    """Stages of two GPUs on nodes of eight: four fit one, eight cross once and come back once."""
+    own, message, two = links(), np.full(1, 1e8), np.array([2])
+    near, far = own.hop_s(message, np.array([8])), own.hop_s(message, np.array([16]))
+
+    assert own.round_s(message, two, np.array([1])) == 0
+    assert own.round_s(message, two, np.array([4])) == pytest.approx(4 * near)
+    assert own.round_s(message, two, np.array([8])) == pytest.approx(6 * near + 2 * far)
+    assert own.round_s(message, 8 * two, np.array([2])) == pytest.approx(2 * far)
