@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster_configs.devices import find
+from cluster_configs.ports import box_size
 from cluster_configs.resolving import MAX_NODES, resolve
-from cluster_configs.schema import Cluster, Device, Node, ResolvedCluster
+from cluster_configs.schema import Cluster, Node, ResolvedCluster
 from planner.errors import InputError
 from planner.reading.documents import Document, read
 from planner.reading.validation import validate
@@ -16,12 +17,6 @@ from planner.reading.validation import validate
 __all__ = ["as_document", "from_document", "from_gpus", "read_cluster", "resolve"]
 
 FORM = "write COUNTxGPU, parted by commas: 8xH100,16xL40S"
-DESKTOP = 2
-"""GPUs of a PCIe node that the catalog assumes to be a desktop (`gpus_per_node` of GeForce cards)."""
-
-BOX = 8
-"""GPUs of the largest usual box of such cards: rented ones have 1 to 8, all on PCIe."""
-
 _PART = re.compile(r"(?:(?P<count>[-+]?\d+)\s*[x*×]\s*)?(?P<device>\S.*)", re.IGNORECASE)
 
 
@@ -80,16 +75,6 @@ def _nodes(part: str, line: str) -> list[Node]:
     whole, rest = divmod(count, size)
     nodes = [Node(count=whole, device=device.name, gpus_per_node=size)] if whole else []
     return nodes + ([Node(device=device.name, gpus_per_node=rest)] if rest else [])
-
-
-def box_size(device: Device) -> int:
-    """GPUs of the largest usual node of a device.
-
-    >>> [box_size(find(d)) for d in ("rtx-4090", "h100-sxm", "gb200", "m3-ultra")]
-    [8, 8, 4, 1]
-    """
-    desktop = device.intra_link == "pcie" and device.gpus_per_node == DESKTOP
-    return BOX if desktop else device.gpus_per_node
 
 
 def _count(text: str | None, where: str) -> int:

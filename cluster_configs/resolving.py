@@ -12,6 +12,7 @@ from cluster_configs.feeds import check_zones, fed_apart, feeds, names_of
 from cluster_configs.links import Ends, Entry, resolve_links
 from cluster_configs.names import NameRun, NodeNames
 from cluster_configs.overrides import Catalog
+from cluster_configs.ports import usual_nic_gb_per_s
 from cluster_configs.schema import Cluster, Device, Node, NodeClass, ResolvedCluster
 from cluster_configs.tiers import check_memory, doubts
 from cluster_configs.unlike import Expanded, expand, name_of
@@ -153,7 +154,7 @@ class _Filler:
             "zone": ZONE,
             "scale_up_gpus": default_scale_up(device, gpus),
             "intra_gb_per_s": device.intra_gb_per_s,
-            "nic_gb_per_s": device.nic_gb_per_s,
+            "nic_gb_per_s": usual_nic_gb_per_s(device, gpus),
             "nic": device.nic,
         }
         if box is not None:
@@ -252,14 +253,15 @@ def _is_node(end: str, prefix: str, count: int) -> bool:
 
 def _class(id: str, node: _FilledNode, runs: tuple[NameRun, ...]) -> NodeClass:
     form, device = node.form, node.device
+    gpus = form.gpus_per_node or device.gpus_per_node
     return NodeClass(
         id=id,
         device=device,
         nodes=NodeNames(runs),
-        gpus_per_node=form.gpus_per_node or device.gpus_per_node,
+        gpus_per_node=gpus,
         scale_up_gpus=form.scale_up_gpus or device.scale_up_gpus,
         intra_bytes_per_s=1e9 * (form.intra_gb_per_s or device.intra_gb_per_s),
-        nic_bytes_per_s=1e9 * (form.nic_gb_per_s or device.nic_gb_per_s),
+        nic_bytes_per_s=1e9 * (form.nic_gb_per_s or usual_nic_gb_per_s(device, gpus)),
         nic=form.nic or device.nic,
         zone=node.zone,
         price_usd_per_hour=form.price_usd_per_hour,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
+from cluster_configs.ports import usual_nic_gb_per_s
 from cluster_configs.schema import Cluster, Device, Host, Link, Node, Tier
 from planner.reading.documents import Document, Loc
 
@@ -128,7 +129,11 @@ def _boxes(node: Node, kinds: list[tuple[Device, int]], i: int) -> Iterator[_Box
     """Each of the entry's nodes with its parts."""
     total = sum(count for _, count in kinds)
     slot = node.intra_gb_per_s or min(d.pcie_gb_per_s or d.intra_gb_per_s for d, _ in kinds)
-    nic = node.nic_gb_per_s * total if node.nic_gb_per_s else sum(d.nic_gb_per_s * n for d, n in kinds)
+    nic = (
+        node.nic_gb_per_s * total
+        if node.nic_gb_per_s
+        else sum(usual_nic_gb_per_s(d, total) * n for d, n in kinds)
+    )
     watts = sum(d.tdp_watts * n for d, n in kinds)
     for name in machines(name_of(node, i), node.count):
         parts = [

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from cluster_configs import devices
-from cluster_configs.reading import box_size, from_gpus
+from cluster_configs.ports import box_size
+from cluster_configs.reading import from_gpus
 from cluster_configs.schema import Device, NodeClass, ResolvedCluster
 from model_zoo import catalog
 from model_zoo.schema import Attention, LinearAttention, Mamba2, Mla, ModelCard, MoeFfn

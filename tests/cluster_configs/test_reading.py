@@ -403,3 +403,21 @@ def test_two_tiers_of_one_size_and_other_rates_are_told():
 
     assert "taken as two that add" in warning
     assert cluster(box(f"{CXL}, {CXL}")).warnings == ()
+
+
+def test_the_cards_of_a_desktop_share_one_port_of_10_gbit_per_second():
+    """Whatever their number: eight cards in a box have no more network than two."""
+    boxes = from_gpus("8xrtx-4090,3xrtx-3090,1xrtx-4080")
+
+    assert [c.gpus_per_node for c in boxes.classes] == [8, 3, 1]
+    assert [c.gpus_per_node * c.nic_bytes_per_s for c in boxes.classes] == pytest.approx([1.25e9] * 3)
+    assert "cluster.nodes.nic_gb_per_s" in boxes.defaulted
+
+
+def test_a_network_rate_that_is_given_for_a_desktop_card_stays():
+    own = cluster("nodes: [{device: rtx-4090, gpus_per_node: 8, nic_gb_per_s: 12.5}]")
+    device = cluster(
+        "nodes: [{device: rtx-4090, gpus_per_node: 8}]\ndevice_overrides: {rtx-4090: {nic_gb_per_s: 12.5}}"
+    )
+
+    assert own.classes[0].nic_bytes_per_s == device.classes[0].nic_bytes_per_s == 12.5e9
