@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +31,7 @@ MOST_BYTES = 200_000_000
 """Bytes of one input at most: `kubectl get nodes -o json` takes 20 to 60 KB a node."""
 
 OutputOpt = Annotated[str | None, opt("--output -o", "Write the cluster file here.", "FILE")]
+ForceOpt = Annotated[bool, opt("--force", "Write over a file of other content.")]
 
 
 def reader(source: Source) -> Callable[..., None]:
@@ -41,6 +43,7 @@ def reader(source: Source) -> Callable[..., None]:
             arg("[FILE…|-]", "What the tool printed; - or none: standard input.", show_default=False),
         ] = None,
         output: OutputOpt = None,
+        force: ForceOpt = False,
         facts: Annotated[bool, opt("--facts", "Print what was found as JSON, not a cluster file.")] = False,
         device: Annotated[
             str | None, opt("--device", "Which GPUs they are, where the input names none.", "NAME")
@@ -71,7 +74,7 @@ def reader(source: Source) -> Callable[..., None]:
             written = write(found, source.tool)
         for warning in written.warnings:
             note(f"warning: {warning}")
-        _deliver(written.text, output)
+        _deliver(written.text, output, force)
 
     command.__doc__ = (
         f"A cluster file from {source.tool}.\n\nReads the output of {source.run}.\n\n"
@@ -95,6 +98,7 @@ def _text(name: str) -> str:
 def init(
     gpus: Annotated[str, opt("--gpus", "The GPUs in a line: 8xH100,4xL40S.", "N x GPU,…")],
     output: OutputOpt = None,
+    force: ForceOpt = False,
 ) -> None:
     """A commented cluster file from a line of GPUs.
 
@@ -102,18 +106,32 @@ def init(
     """
     from planner.clusters.writing import init as text_of
 
-    _deliver(text_of(gpus), output)
+    _deliver(text_of(gpus), output, force)
 
 
-def _deliver(text: str, output: str | None) -> None:
-    """The cluster file on stdout, or in a file that is named."""
+def _deliver(text: str, output: str | None, force: bool) -> None:
+    """The cluster file on stdout, or in a file that is named; one that someone has edited stays unless
+    `force` is given. Raises InputError."""
     from planner.cli.output import note, write
 
     if output is None:
         print(text, end="")
         return
+    if not force and _holds_other_text(Path(output), text):
+        raise InputError(f"`{output}` is there, with other content", "-o", "name a new file, or add --force")
     write(output, text)
     note(f"written to {output}: meshwright plan {output} --model MODEL")
+
+
+def _holds_other_text(file: Path, text: str) -> bool:
+    """Whether a file is there and says something else."""
+    try:
+        if not file.is_file():
+            return False
+        size, own = file.stat().st_size, text.encode()
+        return size > 0 and (size != len(own) or file.read_bytes() != own)
+    except (OSError, ValueError):  # what is wrong with it is told where it is written
+        return False
 
 
 for _source in SOURCES:

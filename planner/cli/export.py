@@ -40,8 +40,9 @@ def export(
 
     Of plans of several models each is written into a folder of its own, by the model's name.
     """
-    from planner.cli.output import beside, refusing
+    from planner.cli.output import refusing
     from planner.errors import InputError
+    from planner.reading.new_files import beside
 
     found = _files(plan, to)
     for name in found:
@@ -49,21 +50,24 @@ def export(
         if inside.is_absolute() or ".." in inside.parts or str(inside) != name:
             hint = "plan again: a server or model of this plan is named like a path"
             raise InputError(f"`{name}` is no plain name of a file in `{output}`", plan, hint)
-    folder = Path(output)
+    with refusing(Path(output)):
+        folder = Path(output).resolve()  # a link is written through, as by other commands
     if folder.exists() and not folder.is_dir():
         raise InputError(f"`{output}` is a file", "-o", "name a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not force:
+    new = not folder.exists()
+    with refusing(folder):
+        part = beside(folder if new else folder / "files")  # a folder may be a mount: what it gets is on it
+    if not new and any(folder.iterdir()) and not force:
         raise InputError(f"`{output}` is not empty", "-o", "name a new folder, or add --force")
     with refusing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        part = beside(folder)
         try:
             part.mkdir()
             for name, text in found.items():
                 (part / name).parent.mkdir(parents=True, exist_ok=True)
                 (part / name).write_text(text, encoding="utf-8")
                 (part / name).chmod(0o755 if name.endswith(".sh") else 0o644)
-            if not folder.exists():
+            if new:
                 part.rename(folder)  # all files at once, or none
             for name in found if part.exists() else ():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)

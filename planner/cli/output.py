@@ -5,11 +5,9 @@ control characters of a user's text by their numbers."""
 from __future__ import annotations
 
 import codecs
-import glob
 import io
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
 from planner.errors import InputError
+from planner.reading.new_files import replace
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,23 +95,7 @@ def whole_bytes(path: str | Path) -> Iterator[BinaryIO]:
             with path.open("wb") as file:
                 file.write(kept.getvalue())
         else:
-            _replaced(path, kept.getvalue())
-
-
-def _replaced(path: Path, content: bytes) -> None:
-    """A new file in place of what is there, with the access rights that it has, or that a new one would."""
-    temporary = beside(path)
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            temporary.chmod(path.stat().st_mode & 0o777)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+            replace(path, kept.getvalue())
 
 
 @contextmanager
@@ -123,27 +106,6 @@ def refusing(path: Path) -> Iterator[None]:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise InputError(f"cannot write `{path}`: {reason}", hint="choose another file with -o") from error
-
-
-def beside(path: Path) -> Path:
-    """A name for what is to become `path`, in its folder. What a process that was killed has left there under
-    such a name is removed."""
-    for old in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        pid = old.name.split(".")[-2]
-        if pid.isdecimal() and not _runs(int(pid)):
-            shutil.rmtree(old, ignore_errors=True) if old.is_dir() else old.unlink(missing_ok=True)
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
-
-
-def _runs(pid: int) -> bool:
-    """Whether there is a process of this number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        pass
-    return True
 
 
 LIKE: Final = {

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from contextlib import suppress
 from hashlib import sha256
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from planner.errors import InputError
+from planner.reading import new_files
 
 Row = dict[str, Any]
 
@@ -28,8 +30,13 @@ class Journal:
     """The finished rows of the sweep that writes to `results`; one process at a time. Use it in a `with`."""
 
     def __init__(self, results: Path) -> None:
-        self.results = results
-        self.part = results.with_name(results.name + ".part")
+        try:
+            self.results = results.resolve()  # a link is written through, as by other commands
+        except (OSError, ValueError, RuntimeError) as error:  # a circle of links: RuntimeError up to 3.12
+            raise InputError(
+                f"cannot write `{results}`: {error}", hint="choose another file with -o"
+            ) from None
+        self.part = self.results.with_name(self.results.name + ".part")
         self.done: dict[str, Row] = {}
         self._file: BinaryIO | None = None
 
@@ -37,11 +44,17 @@ class Journal:
         """Reads what is done, and makes ready to add to it. Raises InputError where it cannot be written."""
         self.done = _finished(self.results)
         try:
-            self._file = self.part.open("a+b")
+            self._file = _open(self.part)
             _lock(self._file)
             self._file.seek(0)
-            kept = _whole_lines(self._file.read())
+            content = self._file.read()
+            kept = _whole_lines(content)
+            rows = _rows(kept, str(self.part))
+            _check_torn(content[len(kept) :], str(self.part), len(rows) + 1)
             self._file.truncate(len(kept))
+        except InputError:
+            self._close()
+            raise
         except BlockingIOError:
             self._close()
             hint = "wait for it, or choose another file with -o"
@@ -49,7 +62,7 @@ class Journal:
         except OSError as error:
             self._close()
             raise _cannot_write(self.results, error) from error
-        self.done |= {row["key"]: row for row in _rows(kept, str(self.part))}
+        self.done |= {row["key"]: row for row in rows}
         return self
 
     def _close(self) -> None:
@@ -67,18 +80,35 @@ class Journal:
 
     def finish(self, keys: list[str]) -> None:
         """Write the rows of `keys`, in this order, as the result; they must all be done."""
-        whole = self.results.with_name(f".{self.results.name}.whole")
-        with whole.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(self.done[key]) + "\n" for key in keys)
-            file.flush()
-            os.fsync(file.fileno())
-        whole.replace(self.results)
+        whole = "".join(json.dumps(self.done[key]) + "\n" for key in keys)
+        new_files.replace(self.results, whole.encode())
         self.part.unlink()
 
     def __exit__(self, *_: object) -> None:
         self._close()
         if not self.done:
             self.part.unlink(missing_ok=True)
+
+
+def _open(part: Path) -> BinaryIO:
+    """The file to which rows are added; never what a link leads to. Raises OSError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | new_files.NOFOLLOW | getattr(os, "O_NONBLOCK", 0)
+    file = os.fdopen(os.open(part, flags | getattr(os, "O_BINARY", 0), 0o666), "a+b", closefd=True)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"`{part.name}` beside it is no file")
+    return file
+
+
+BEGINNING = b'{"key": "'
+"""Of every row."""
+
+
+def _check_torn(tail: bytes, path: str, number: int) -> None:
+    """See that what stands behind the last whole line is the beginning of a row, which a kill has torn.
+    Raises InputError."""
+    if tail[: len(BEGINNING)] != BEGINNING[: len(tail)]:
+        raise _not_a_result(path, number)
 
 
 def _finished(results: Path) -> dict[str, Row]:
@@ -110,9 +140,13 @@ def _rows(lines: bytes, path: str) -> list[Row]:
             if "question" in row:
                 rows.append(row)
         except (ValueError, KeyError, TypeError, RecursionError):
-            hint = "it would be written over: choose another file with -o"
-            raise InputError("not a result of a sweep", where=f"{path}:{number}", hint=hint) from None
+            raise _not_a_result(path, number) from None
     return rows
+
+
+def _not_a_result(path: str, number: int) -> InputError:
+    hint = "it would be written over: choose another file with -o"
+    return InputError("not a result of a sweep", where=f"{path}:{number}", hint=hint)
 
 
 def _whole_lines(content: bytes) -> bytes:
@@ -174,12 +208,10 @@ class Cache:
         if answer["exit_code"] not in KEPT:
             return
         path = self._path(digest)
-        part = path.with_suffix(f".{os.getpid()}.part")
         whole = {"question": digest, "sum": _sum(answer), "answer": answer}
         with suppress(OSError):
             path.parent.mkdir(exist_ok=True)
-            part.write_text(json.dumps(whole) + "\n", encoding="utf-8")
-            part.replace(path)
+            new_files.replace(path, (json.dumps(whole) + "\n").encode())
 
     def _path(self, digest: str) -> Path:
         return self.folder / digest[:2] / f"{digest}.json"

@@ -110,7 +110,8 @@ def test_a_disk_that_is_full_leaves_nothing(
 
 def test_what_a_killed_export_left_is_taken_away(exported: SimpleNamespace, tmp_path: Path) -> None:
     """No process has the largest number there can be; what one that runs is writing stays."""
-    dead, alive = tmp_path / ".serve.4194305.part", tmp_path / f".serve.{os.getppid()}.part"
+    word = "0123456789abcdef"
+    dead, alive = (tmp_path / f".serve.{pid}.{word}.part" for pid in (4194305, os.getppid()))
     dead.mkdir()
     (dead / "half").write_text("x")
     alive.mkdir()
@@ -193,3 +194,38 @@ def test_a_model_whose_folder_would_lie_outside_or_be_anothers_is_refused(
 
     assert "is no plain name of a file in" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_a_mount_takes_the_files(
+    exported: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a volume or tmpfs: nothing can be moved onto it from outside, nor it be replaced."""
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    replace = os.replace
+
+    def within(old: Any, new: Any, **how: Any) -> None:
+        if mount not in Path(old).parents or mount not in Path(new).parents:
+            raise OSError(18, "Invalid cross-device link")
+        replace(old, new, **how)
+
+    monkeypatch.setattr(os, "replace", within)
+    monkeypatch.setattr(os, "rename", within)
+    assert run(["export", "plan.json", "--to", "k8s", "-o", str(mount)]) == 0
+
+    assert under(mount) == FILES
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mount"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_to_a_folder_is_written_through(
+    exported: SimpleNamespace, tmp_path: Path, there: bool
+) -> None:
+    link, folder = tmp_path / "link", tmp_path / "folder"
+    link.symlink_to(folder)
+    if there:
+        folder.mkdir()
+    assert run(["export", "plan.json", "--to", "k8s", "-o", str(link)]) == 0
+
+    assert link.is_symlink()
+    assert under(folder) == FILES

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from planner.cli.app import run
-from planner.cli.output import beside, visible, whole_file
+from planner.cli.output import visible, whole_file
 from planner.errors import InputError
+from planner.reading.new_files import beside, create
 
 
 def test_a_file_is_written_whole_when_all_is_well(tmp_path: Path):
@@ -33,12 +34,31 @@ def test_what_cannot_be_written_is_told_before_any_work(tmp_path: Path, name: st
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path):
-    dead, own = tmp_path / ".out.999999999.part", tmp_path / f".out.{os.getpid()}.part"
-    dead.write_text("half")
-    own.write_text("mine")
+    word = "0123456789abcdef"
+    dead, own = (tmp_path / f".out.{pid}.{word}.part" for pid in (999999999, os.getpid()))
+    foreign = tmp_path / ".out.999999999.part"
+    for file in (dead, own, foreign):
+        file.write_text("half")
     beside(tmp_path / "out")
 
-    assert (dead.exists(), own.exists()) == (False, True)
+    assert (dead.exists(), own.exists(), foreign.exists()) == (False, True, True)
+
+
+def test_names_of_unfinished_files_cannot_be_foreseen_and_lead_through_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    assert beside(tmp_path / "out") != beside(tmp_path / "out")
+    monkeypatch.setattr("planner.reading.new_files.secrets.token_hex", lambda _: "known")
+    beside(tmp_path / "out").symlink_to(victim)
+
+    with pytest.raises(FileExistsError):
+        create(beside(tmp_path / "out"))
+    with pytest.raises(InputError, match="file exists"), whole_file(tmp_path / "out") as file:
+        file.write("theirs")
+    assert victim.read_text() == "mine"
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("words", [["-o", "c.yaml"], ["-o", "./c.yaml"], ["--output=c.yaml"]])

@@ -103,3 +103,18 @@ def test_the_group_lists_all_its_commands(capsys: pytest.CaptureFixture[str]):
     shown = capsys.readouterr().out
     assert all(f"from-{s.name}" in shown for s in SOURCES)
     assert "init" in shown
+
+
+def test_a_cluster_file_that_was_edited_is_written_over_only_when_forced(tmp_path, capsys):
+    file = tmp_path / "c.yaml"
+    words = ["cluster", "init", "--gpus", "8xH100", "-o", str(file)]
+    assert app.run(words) == 0
+    made = file.read_text()
+    assert app.run(words) == 0  # it says the same
+    file.write_text(f"{made}# mine\n")
+
+    assert app.run(words) == 2
+    assert "add --force" in capsys.readouterr().err
+    assert file.read_text() == f"{made}# mine\n"
+    assert app.run([*words, "--force"]) == 0
+    assert file.read_text() == made

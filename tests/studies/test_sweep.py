@@ -148,6 +148,49 @@ def test_a_file_that_is_no_result_of_a_sweep_is_left_alone(tmp_path: Path, text:
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.parametrize("text", ["precious", "precious\n", '{"a": 1}', '{"key": "x", "c": 1}\n'])
+def test_a_foreign_file_where_rows_would_be_kept_is_left_alone(tmp_path: Path, text: str) -> None:
+    part = _part(tmp_path / "out.jsonl")
+    part.write_text(text)
+
+    with pytest.raises(InputError, match="not a result of a sweep"):
+        sweep.run(CELLS, tmp_path / "out.jsonl", FAKE, Here, silent)
+
+    assert part.read_text() == text
+    assert [p.name for p in tmp_path.iterdir()] == [part.name]
+
+
+def test_a_torn_first_row_is_planned_again(tmp_path: Path) -> None:
+    _part(tmp_path / "out.jsonl").write_text('{"key": "abc')
+    sweep.run(CELLS[:2], tmp_path / "out.jsonl", FAKE, Here, silent)
+
+    assert [row["cell"] for row in rows(tmp_path / "out.jsonl")] == CELLS[:2]
+
+
+def test_links_that_were_planted_beside_the_results_are_not_followed(tmp_path: Path) -> None:
+    victim, out = tmp_path / "victim", tmp_path / "out.jsonl"
+    victim.write_text("")
+    _part(out).symlink_to(victim)
+    (tmp_path / ".out.jsonl.whole").symlink_to(victim)
+
+    with pytest.raises(InputError, match="cannot write"):
+        sweep.run(CELLS[:2], out, FAKE, Here, silent)
+    _part(out).unlink()
+    sweep.run(CELLS[:2], out, FAKE, Here, silent)
+
+    assert victim.read_text() == ""
+    assert len(rows(out)) == 2
+
+
+def test_results_that_are_a_link_are_written_through(tmp_path: Path) -> None:
+    link, real = tmp_path / "link.jsonl", tmp_path / "real.jsonl"
+    link.symlink_to(real)
+    sweep.run(CELLS[:2], link, FAKE, Here, silent)
+
+    assert link.is_symlink()
+    assert len(rows(real)) == 2
+
+
 @pytest.mark.parametrize("place", ["", "no/such/folder/out.jsonl"])
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path, place: str) -> None:
     def never(_: Any) -> Any:
