@@ -54,6 +54,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "tokenizing": ("Reading a prompt's text", ["benchmarks.tokenizing"]),
     "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
+    "splits": ("Prefill/decode splits: gains and rules", ["benchmarks.choice", "splits"]),
     "speculation": ("Speculative decoding: runs with MTP", ["benchmarks.speculation"]),
     "published": ("Published deployments over many nodes", ["benchmarks.wide_published"]),
     "saturated": ("Offline tables at full load", ["benchmarks.saturated"]),

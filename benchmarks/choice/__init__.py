@@ -1,0 +1,1 @@
+"""What choosing among predictions is worth, on measured comparisons: `python -m benchmarks.choice`."""

@@ -1,0 +1,33 @@
+"""Choices of the planner against measured comparisons: `python -m benchmarks.choice SECTION…`.
+
+Sections: `splits` of prefill and decode. The measurements lie in `../shared`; without them nothing is
+printed on stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks.choice import splits
+from benchmarks.truth import SERVING
+
+SECTIONS: Mapping[str, Callable[[], str]] = {"splits": splits.report}
+"""What prints a section, by its name."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the sections asked for; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.choice")
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="all of them by default")
+    asked = parser.parse_args(argv).sections or SECTIONS
+    if not SERVING.is_dir():
+        print("skipped: no measurements beside the repository", file=sys.stderr)
+        return 0
+    print("\n\n".join(SECTIONS[name]() for name in asked))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
