@@ -76,7 +76,7 @@ def needs_of(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs
     buckets = sorted({w for c in pool for w in next(iter(c.bounds.values()))})
     sent = np.array([[c.handoff_s.get(w, 0.0) for w in buckets] for c in pool])
     hidden = np.array([[_hidden(c, w) for w in buckets] for c in pool])
-    seconds = np.array([[_latency(c, w) for w in buckets] for c in pool])
+    seconds = np.array([_waits(c, buckets) for c in pool])
     light = np.array([c.lighter for c in pool]) if counts.grows and all(c.lighter for c in pool) else None
     if light is not None:
         light = light[:, :, [int(w) for w in buckets]] if counts.latency else light
@@ -101,13 +101,13 @@ def grown(
     counts: Counts, seconds: Floats, watts: Floats, light: Floats | None, handed: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
     """`slow` and `watts` of `Needs`, as far as they count: what grows with the load at lighter ones and the
-    whole, `light` (n, k, w), or where that is not known `seconds` (n, w) and `watts` (n,) at the whole.
+    whole, `light` (n, k, w), or where that is not known `seconds` (n, k, w) and `watts` (n,) at the whole.
     `handed`: what a transfer takes and hides, (n, w) each."""
-    slow, drawn = np.zeros_like(seconds[:, None]), np.zeros((len(watts), 1))
+    slow, drawn = np.zeros_like(seconds), np.zeros((len(watts), 1))
     if counts.watts:
         drawn = watts[:, None] if light is None or counts.latency else light[:, :, 0]
     if counts.latency:
-        slow = moved(seconds[:, None] if light is None else light, *handed)
+        slow = moved(seconds if light is None else light, *handed)
     return slow, drawn
 
 
@@ -136,6 +136,7 @@ def _hidden(c: Candidate, bucket: str) -> float:
     return c.overlap[bucket].hidden_s if bucket in c.overlap else 0.0
 
 
-def _latency(c: Candidate, bucket: str) -> float:
-    """What the latency objective counts."""
-    return c.ttft_s.get(bucket, np.inf) + c.tpot_s
+def _waits(c: Candidate, buckets: Sequence[str]) -> list[list[float]]:
+    """Seconds to the first token and between tokens, (2, w): whoever is no slower in both answers no later,
+    however long the answers are."""
+    return [[c.ttft_s.get(w, np.inf) for w in buckets], [c.tpot_s] * len(buckets)]

@@ -192,8 +192,8 @@ class Offer:
         none, tpot = np.zeros(len(self)), self._tpot_s()
         sent = np.where(np.isfinite(self.least[:, 0]), self.handed.s, 0.0)
         handoff, pairs = sent.max(axis=1, initial=0.0), self.role != "mixed"
-        seconds = self.points.ttft_s + tpot[:, None]
-        slow, watts = grown(counts, seconds, self.watts, light, (sent, self.handed.hidden_s))
+        seconds = self.points.ttft_s + (self.setup.mix.osl - 1) * tpot[:, None]
+        slow, watts = grown(counts, seconds[:, None], self.watts, light, (sent, self.handed.hidden_s))
         return Needs(
             gpus=self.designs.gpus,
             joined=self.joined,

@@ -232,7 +232,7 @@ def _seconds(columns: Loaded, p: Points) -> Floats:
     if columns.role == "prefill":
         return p.ttft_s
     first = p.tpot_s * columns.setup.mix.emitted if columns.role == "decode" else p.ttft_s
-    return np.asarray(first + osl * np.where(osl > 1, p.tpot_s, 0.0))
+    return np.asarray(first + (osl - 1) * np.where(osl > 1, p.tpot_s, 0.0))
 
 
 def _mean(columns: Loaded, seconds: Floats) -> Floats:

@@ -170,4 +170,4 @@ def figure(case: Case, name: str) -> float | None:
         return predicted.watts.value
     if name == "gpus":
         return float(budgets.gpus_used(case))
-    return (predicted.ttft_ms.value + case.mean(lambda b: b.osl) * predicted.tpot_ms.value) / 1e3
+    return (predicted.ttft_ms.value + case.mean(lambda b: b.osl - 1) * predicted.tpot_ms.value) / 1e3

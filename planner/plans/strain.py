@@ -81,7 +81,7 @@ def exact_value(found: Found, made: Sequence[Group]) -> float:
         return s.objective
     osl = [b.osl for b in found.workload.buckets]
     ways = paths(found, made)
-    waits = sum(p.rate * (p.ttft_s + (osl[p.bucket] * p.tpot_s if osl[p.bucket] > 1 else 0.0)) for p in ways)
+    waits = sum(p.rate * (p.ttft_s + (osl[p.bucket] - 1) * p.tpot_s) for p in ways)
     return waits / sum(p.rate for p in ways)
 
 

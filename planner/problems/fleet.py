@@ -98,7 +98,7 @@ def _column(
     if goal.spends == "latency":
         for w, ttft in c.ttft_s.items():
             first = ttft if c.role != "decode" else c.tpot_s * c.emitted
-            late[w] = first + (traffic.osl[w] * c.tpot_s if c.role != "prefill" else 0.0)
+            late[w] = first + ((traffic.osl[w] - 1) * c.tpot_s if c.role != "prefill" else 0.0)
     blocks = c.blocks if len(c.blocks) > 1 else ()
     sent = sent_between(c, cluster) if blocks else {}
     watts = c.watts

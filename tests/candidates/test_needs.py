@@ -36,10 +36,10 @@ def test_what_no_objective_counts_is_nothing():
     assert not needs.watts.any()
 
 
-def test_latency_is_the_first_token_and_the_next_and_watts_are_the_replicas():
+def test_latency_is_the_first_token_then_the_next_ones_and_watts_are_the_replicas():
     needs = needs_of([ONE, TWO], BOTH, punctual=False)
 
-    assert needs.slow[0, 0].tolist() == [1.5, 2.5]
+    assert needs.slow[0, :2].tolist() == [[1.0, 2.0], [0.5, 0.5]]
     assert needs.watts.tolist() == [[5.0], [7.0]]
 
 
@@ -80,7 +80,7 @@ def test_whoever_is_no_slower_in_all_four_is_no_slower_with_any_partner():
 
 
 def test_what_grows_with_the_load_is_seen_at_all_the_loads_where_it_is_known():
-    seconds, watts = np.array([[1.0]]), np.array([9.0])
+    seconds, watts = np.array([[[1.0]]]), np.array([9.0])
     light, none = np.array([[[0.4], [0.2]]]), (np.zeros((1, 1)), np.zeros((1, 1)))
     slow, drawn = grown(Counts(latency=True, watts=False), seconds, watts, light, none)
     _, lighter = grown(Counts(latency=False, watts=True), seconds, watts, light, none)

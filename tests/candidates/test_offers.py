@@ -188,7 +188,7 @@ def test_where_latency_counts_columns_are_compared_by_whole_answers_at_their_who
     osl = float(s.mix.osl[0])
 
     for c in offer(s, standing()).candidates(wanted.counts):
-        assert c.lighter[-1] == pytest.approx([c.ttft_s["0"] + osl * c.tpot_s], rel=1e-6)
+        assert c.lighter[-1] == pytest.approx([c.ttft_s["0"] + (osl - 1) * c.tpot_s], rel=1e-6)
 
 
 def test_where_watts_count_columns_have_lines_that_never_lie_above_what_they_draw():

@@ -38,7 +38,7 @@ def cost(found, c, flow, objective):
         return op.watts
     osl = found.workload.buckets[0].osl
     first = op.tpot_s[0] if c.role == "decode" else op.ttft_s[0]  # a transfer is the pair's
-    return flow * (first + (osl * op.tpot_s[0] if c.role != "prefill" else 0.0))
+    return flow * (first + ((osl - 1) * op.tpot_s[0] if c.role != "prefill" else 0.0))
 
 
 @pytest.mark.parametrize("objective", ["energy", "latency"])
@@ -113,7 +113,7 @@ def test_a_column_of_one_bucket_is_asked_under_that_bucket_alone(objective):
             op = operate(s, c, {w: flow}, 1)
             osl = UNLIKE.buckets[int(w)].osl
             first = op.tpot_s[int(w)] if c.role == "decode" else op.ttft_s[int(w)]
-            rest = osl * op.tpot_s[int(w)] if c.role != "prefill" and osl > 1 else 0.0
+            rest = (osl - 1) * op.tpot_s[int(w)] if c.role != "prefill" and osl > 1 else 0.0
             true = op.watts if objective == "energy" else flow * (first + rest)
             assert a + b[w] * flow <= true * (1 + 1e-6), (c.id, share)
 

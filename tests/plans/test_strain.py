@@ -160,7 +160,7 @@ def test_prompts_alone_have_a_rule_of_operation_of_their_own():
         (COST, 4.0),
         (ENERGY, 2 * 300.0 + 300.0 + 100.0),
         (GPUS, 2 * 2 + 2),
-        (LATENCY, ((1.0 + 10 * 0.02) + (2.0 + 10 * 0.02)) / 2),
+        (LATENCY, ((1.0 + 9 * 0.02) + (2.0 + 9 * 0.02)) / 2),
     ],
 )
 def test_the_objective_is_that_of_the_real_load(objective, value):

@@ -161,9 +161,9 @@ def test_a_class_is_bins_of_as_many_nodes_as_links_join():
     assert stock(box).idle_watts == pytest.approx(idle_watts(box.device.tdp_watts))
 
 
-@pytest.mark.parametrize(("role", "late"), [("mixed", 0.1 + 100 * 0.02), ("prefill", 0.1), ("decode", 2.02)])
+@pytest.mark.parametrize(("role", "late"), [("mixed", 0.1 + 99 * 0.02), ("prefill", 0.1), ("decode", 2.0)])
 def test_where_latency_is_minimised_a_column_costs_the_seconds_of_its_part(role, late):
-    """By hand: 0.1 s to the first token, 20 ms a further one of 100, and a step of a decode side."""
+    """By hand: 0.1 s to the first token, 20 ms each of 99 further ones, and a step of a decode side."""
     at = TWO.classes[0].id
     own = candidate("c", role, at, tpot_s=0.02)
     other = [candidate("o", {"prefill": "decode", "decode": "prefill"}.get(role, "mixed"), at, tpot_s=0.02)]

@@ -61,9 +61,9 @@ def _speed(plan: Plan) -> tuple[float, float]:
 
 def _cost(plan: Plan) -> tuple[float, float]:
     p, buckets = plan.predicted, plan.problem.workload["buckets"]
-    osl = sum(b["share"] * b["osl"] for b in buckets) / sum(b["share"] for b in buckets)
+    steps = sum(b["share"] * (b["osl"] - 1) for b in buckets) / sum(b["share"] for b in buckets)
     usd = p.usd_per_hour.value if p.usd_per_hour else math.nan
-    return usd, (p.ttft_ms.value + osl * p.tpot_ms.value) / 1e3
+    return usd, (p.ttft_ms.value + steps * p.tpot_ms.value) / 1e3
 
 
 def _energy(plan: Plan) -> tuple[float, float]:
