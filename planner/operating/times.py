@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost.attention import Load
+from planner.cost.efficiency.reading import Chip
 from planner.cost.model import CostModel
 from planner.designs.shape import Designs, Floats, StepTimes
 from planner.operating.requests import Requests, Terms
@@ -38,3 +39,19 @@ def watts(
     comes = asked.prompt if by.role == "mixed" else none
     tokens = np.minimum(comes * batch / np.maximum(asked.decodes, 1.0), stages * by.token_budget)
     return model.watts(designs, Load.of(batch, asked.context, tokens, asked.keys), 1.0)
+
+
+def peak_share(model: CostModel, designs: Designs, asked: Requests, by: Terms, rate: Floats) -> Floats:
+    """Share of the time (n,) that the FLOPs of `rate` (n,) requests/s take at peak on the fullest stage.
+
+    A step of few sequences hides its arithmetic behind the reading of weights, so a line through it leaves
+    that out. The LM head counts on the fullest stage, at the slower rate of bf16.
+    """
+    decodes, prompt = (
+        (0.0 if by.role == "prefill" else asked.decodes),
+        (0.0 if by.role == "decode" else asked.prompt),
+    )
+    compute_s = model.peaks_s(designs, Load.of(decodes, asked.context, prompt, asked.keys))[0]
+    flops = 2.0 * model.card.vocab * model.card.hidden * decodes * by.computed
+    slowest = min(Chip.of(node.device).peak("bf16")[0] for node, _ in model.by_class(designs))
+    return np.asarray(rate * (compute_s + flops / designs.tp / slowest))

@@ -72,7 +72,7 @@ def replica(
         cache=_cache(g, tokens),
         kept=keeps,
         draft=_draft(g),
-        utilisation=op.utilisation,
+        utilisation=op.used,
         step=schema.Step(
             decode_s=op.decode_s,
             prefill_s=op.prefill_s,

@@ -19,6 +19,7 @@ from planner.candidates.points import Points, at_rate, draw, seated
 from planner.candidates.setup import Role, Setup
 from planner.cost.attention import Load
 from planner.designs.shape import Floats
+from planner.operating.times import peak_share
 from planner.queueing.admission import Admission
 
 
@@ -63,6 +64,14 @@ class Operation:
     def watts(self) -> float:
         """Watts of one replica; 0 beyond what it can carry: it is eased before watts count."""
         return float(draw(self.own, self.at, self.role)[0]) if np.isfinite(self.sequences) else 0.0
+
+    @cached_property
+    def used(self) -> float:
+        """Utilisation, at least that of its arithmetic at peak: lines through steps of few sequences, which
+        wait for memory, leave out what a fuller server would compute."""
+        asked, by = self.own.mix.requests, self.own.terms(self.does)
+        least = peak_share(self.own.model, self.own.designs, asked, by, self.rate.sum(keepdims=True))
+        return max(self.utilisation, min(float(least[0]), 1.0))
 
     @cached_property
     def kv_used(self) -> float:

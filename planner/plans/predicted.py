@@ -32,13 +32,13 @@ def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> 
     tokens = out + sum(p.rate * w.buckets[p.bucket].isl for p in ways)
     (firsts, others), sure = times_ms(found, ways), kept(found, ways)
     usd = price(found.cluster.classes, placed.used)
-    busiest = max(made, key=lambda g: g.operation.utilisation)
+    busiest = max(made, key=lambda g: g.operation.used)
     given = w.loop == "open" and not found.objective.more  # an asked rate is served
     picked = max(g.setup.model.calibration.picked for g in made)
     speed = Edges() if given else rate_edges(made, ways).flattered(picked)
     used = {n.id: sum(g.count * g.candidate.gpus_on(n.id) for g in made) for n in found.cluster.classes}
     watts = sum(g.count * g.operation.watts for g in made) + idle(found.cluster.classes, used)
-    used_share = band(busiest.operation.utilisation, rate_sigma(busiest) if given else 0.0)
+    used_share = band(busiest.operation.used, rate_sigma(busiest) if given else 0.0)
     totals = Totals(rate, out, tokens, usd, watts, speed)
     return totals.predicted(mean_band(firsts), mean_band(others), used_share, sure)
 

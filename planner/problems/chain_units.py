@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from planner.cost.model import CostModel
+from planner.designs.shape import like
 from solvers.placement.predict import Served, predict, renamed, together
 from solvers.placement.routing import Chain, decomposed
 from solvers.placement.service import Service
@@ -19,10 +20,6 @@ from solvers.placement.shares import SINK, SOURCE
 
 KEPT = 0.8
 """Share of the cache that is filled: Helix's own setting (arXiv:2406.01566)."""
-
-
-BUSIEST = 0.95
-"""Share of a unit's time that layers take at most: the engine's own seconds and the LM head come on top."""
 
 
 FULLEST = 0.95
@@ -81,16 +78,26 @@ class Posed:
         return max((tokens_per_s * float(on[over].sum()) / most for most, over in self.shared), default=0.0)
 
     def node_load(self, served: Served) -> float:
-        """Busy share of the busiest unit of one replica: prompts, and tokens in steps of all in flight."""
+        """Busy share of the busiest unit of one replica: prompts, and tokens in steps of all in flight,
+        with the engine's own seconds of each and the LM head on the last layers."""
         service, kinds, busiest = self.service, self.service.network.kinds, 0.0
         rate = served.tokens_per_s / service.output
         for i, (start, end) in served.intervals.items():
             share = sum(x for (_, to), x in served.shares.items() if to == i)
             batch = max(1.0, served.in_flight * share)
-            token_s = service.decode_s(kinds[i], batch) / batch
-            request_s = (end - start) * (service.prompt_s[kinds[i]] + service.output * token_s)
+            own_s = self.models[kinds[i]].tuning.step_s
+            token_s = (
+                (end - start) * service.decode_s(kinds[i], batch) + own_s + self._head_s(i, end, batch)
+            ) / batch
+            request_s = (end - start) * service.prompt_s[kinds[i]] + own_s + service.output * token_s
             busiest = max(busiest, rate * share * request_s)
         return busiest
+
+    def _head_s(self, unit: int, end: int, batch: float) -> float:
+        """Seconds of the LM head in a step of a unit whose layers end at `end`; 0 where others follow."""
+        model, tp = self.models[self.units[unit].node_class], self.units[unit].tp
+        last = end == len(model.card.stack)
+        return float(model.layers.head_s(np.array([batch]), like(1, tp))[0]) if last else 0.0
 
     def ways(self, replica: Served) -> list[tuple[Chain, float, float]]:
         """Chains of one replica, with seconds of a prompt and of a token: the replica's, longer or shorter as
@@ -133,7 +140,7 @@ class Posed:
         """Whether links and units have the time, and units the room."""
         if self.link_load(together(replicas)) > 1.0:
             return False
-        return all(self.node_load(s) <= BUSIEST and self.held_load(s) <= FULLEST for s in replicas)
+        return all(self.node_load(s) <= 1.0 and self.held_load(s) <= FULLEST for s in replicas)
 
     def eased(self, served: Served, prompt_s: float = math.inf, decode_s: float = math.inf) -> list[Served]:
         """The plan's replicas with as few requests in flight as links and units carry, and as keep these

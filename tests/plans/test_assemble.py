@@ -48,7 +48,7 @@ def test_a_replica_says_where_it_stands_and_what_it_runs():
     assert sum(stage.gpus for stage in r.stages) == g.candidate.gpus
     assert r.stages[0].layers[0] == 0
     assert r.stages[-1].layers[1] == 32
-    assert r.utilisation == g.operation.utilisation
+    assert r.utilisation == g.operation.used
     assert r.step.decode_s == g.operation.decode_s
 
 
