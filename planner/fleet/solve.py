@@ -25,7 +25,7 @@ SIMPLE_S = 2.0
 """At least, else half as long as the search took: seconds for fleets of fewer kinds of replica."""
 
 TRIES = 4
-"""Plans that may fail their check, one after the other, before that is an error."""
+"""Plans that may fail their check, one after the other, before that is an error where the time is over."""
 
 EXTRA_SHARE = 0.3
 """Share of the time limit for alternatives and prices together."""
@@ -68,15 +68,21 @@ def sound(
     posed: Posed, limits: Limits, began: float, made_of: Callable[[Solved], T], hints: bool = True
 ) -> T:
     """What `made_of` makes of the best fleet whose plan passes its check, by the bound of all of them. Raises
-    Infeasible, with `hints` on what would help, OutOfTime, and Unsound where `TRIES` plans fail."""
-    bound, unsound = None, None
-    for _ in range(TRIES):
+    Infeasible, with `hints` on what would help, OutOfTime, and Unsound where none does of `TRIES` plans, or
+    of those that there is time for.
+
+    The first to fail costs its own columns; where another one fails, too, all columns of its kinds of
+    replica go with it, as the fault is likely that of a kind.
+    """
+    bound, unsound, tries = None, None, 0
+    while tries < TRIES or time.perf_counter() < began + limits.seconds:
         try:
             fleets = solved(posed, limits, began, bound, hints)
             return made_of(fleets)
         except Unsound as error:
-            bound, unsound = fleets.simple.best.solution.bound, error
-            posed = without(posed, fleets.simple, error)
+            bound = fleets.simple.best.solution.bound
+            posed = without(posed, fleets.simple, error, whole=unsound is not None)
+            unsound, tries = error, tries + 1
         except (Infeasible, OutOfTime):
             if unsound is None:
                 raise
@@ -85,13 +91,17 @@ def sound(
     raise unsound
 
 
-def without(posed: Posed, simple: Simple, error: Unsound) -> Posed:
-    """The question without the designs of a plan that fails its check, and a word on that."""
+def without(posed: Posed, simple: Simple, error: Unsound, whole: bool = False) -> Posed:
+    """The question without the columns of a plan that fails its check, or the `whole` kinds of its
+    replicas, and a word on the first such plan."""
     used = {*simple.chosen.solution.replicas, *simple.best.solution.replicas}
-    rest = tuple(c for c in posed.pool.candidates if c.id not in used)
-    said = f"a better plan is not shown, as {error.message} (at {error.where}); please report this"
-    told = schema.PlanWarning(code="unsound", message=said)
-    asked = replace(posed.asked, warnings=[*posed.asked.warnings, told])
+    faulty = {c.kind for c in posed.pool.candidates if whole and c.id in used}
+    rest = tuple(c for c in posed.pool.candidates if c.id not in used and c.kind not in faulty)
+    warnings = posed.asked.warnings
+    if all(w.code != "unsound" for w in warnings):
+        said = f"a better plan is not shown, as {error.message} (at {error.where}); please report this"
+        warnings = [*warnings, schema.PlanWarning(code="unsound", message=said)]
+    asked = replace(posed.asked, warnings=warnings)
     return replace(posed, asked=asked, pool=replace(posed.pool, candidates=rest))
 
 

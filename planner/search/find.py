@@ -220,10 +220,23 @@ def restricted(
 ) -> Found | None:
     """The best fleet of some of the candidates; None where that leaves none. First of those of which fleets
     may lose little against `best`: where one is found that does, no other candidate is in a better one.
-    Raises OutOfTime."""
+    A fleet at its real load may stand between the columns that it has here: those that a design which is not
+    kept makes pointless are not in the pool, and then the bound on all fleets is the one that holds. Raises
+    OutOfTime."""
 
     def kept(pool: Pool) -> Pool:
         return replace(pool, candidates=tuple(c for c in pool.candidates if keep(c)))
+
+    def bounded(found: Found) -> Found:
+        s, of_all = found.solution, best.solution.bound
+        if (
+            s.objective is None
+            or s.bound is None
+            or of_all is None
+            or question.sign * (s.bound - s.objective) <= 0
+        ):
+            return found
+        return replace(found, solution=judged(replace(s, bound=of_all), limits))
 
     in_time()
 
@@ -233,9 +246,9 @@ def restricted(
     pool, asked, value = kept(best.pool), replace(question, finer=finer), best.solution.objective
     near, until = kept(close_to(question, best)), time.monotonic() + limits.seconds
     if value is not None and 0 < len(near.candidates) < len(pool.candidates):
-        found = find(asked, near, left(limits, until))
+        found = bounded(find(asked, near, left(limits, until)))
         theirs = found.solution.objective
         if theirs is not None and question.sign * (theirs - value) <= LITTLE * abs(value):
             return found
         in_time()
-    return find(asked, pool, left(limits, until)) if pool.candidates else None
+    return bounded(find(asked, pool, left(limits, until))) if pool.candidates else None

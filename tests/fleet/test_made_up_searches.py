@@ -84,6 +84,24 @@ def test_after_several_plans_that_fail_it_is_an_error(monkeypatch):
     assert len(search.asked) == TRIES
 
 
+def test_while_there_is_time_further_plans_are_tried(monkeypatch):
+    monkeypatch.setattr(solve, "solved", Search())
+    every = [f"c{i}" for i in range(TRIES + 3)]
+
+    assert sound(posed(*every), LIMITS, now(), failing(*every[:-1])) == every[-1]
+
+
+def test_the_second_plan_to_fail_takes_all_columns_of_its_kinds_with_it(monkeypatch):
+    """Else twenty columns of one faulty design would each be tried."""
+    search, question = Search(), posed(*(f"bad{i}" for i in range(20)), "good")
+    for c in question.pool.candidates:
+        c.kind = c.id.rstrip("0123456789")
+    monkeypatch.setattr(solve, "solved", search)
+
+    assert sound(question, LIMITS, now(), failing(*(f"bad{i}" for i in range(20)))) == "good"
+    assert [len(asked) for asked in search.asked] == [21, 20, 1]
+
+
 @pytest.mark.parametrize("stop", [Infeasible("none"), OutOfTime("late")])
 def test_where_nothing_else_is_left_the_failure_is_told_and_not_that(monkeypatch, stop):
     monkeypatch.setattr(solve, "solved", Search(stop, after=1))
@@ -110,6 +128,7 @@ def test_designs_of_both_fleets_are_left_out_and_a_warning_says_so():
     assert warning.code == "unsound"
     assert "too hot (at replicas[0])" in warning.message
     assert asked.asked.warnings == []
+    assert without(rest, simple, Unsound("too cold", where="replicas[1]")).asked.warnings == [warning]
 
 
 @pytest.fixture
