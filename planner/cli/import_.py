@@ -56,9 +56,9 @@ def import_(
     )
     from planner.cli.output import print_json, whole_file
     from planner.errors import InputError, placed
-    from planner.imports.read import read, read_path
+    from planner.imports.read import read_path, read_stdin
 
-    found = read(sys.stdin.read(), "stdin") if deployment == "-" else read_path(deployment)
+    found = read_stdin(sys.stdin) if deployment == "-" else read_path(deployment)
     broken = list(dict.fromkeys(told(found, engine_version)))
     if facts:
         print_json({**found.facts, "refused": broken})

@@ -47,7 +47,7 @@ def _groups(kind: str, reader: Reader, doc: Doc, files: Files, name: str) -> lis
     text for named fields, a word for a number."""
     try:
         return list(reader(doc, files))
-    except (AttributeError, TypeError, ValueError, LookupError) as error:
+    except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
         told = doc.get("metadata") or {}
         own = f" `{told['name']}`" if isinstance(told, dict) and told.get("name") else ""
         message = f"the {kind} manifest{own} has a part that is not of its form: {error}"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
+from typing import TextIO
 
 from planner.errors import InputError
 from planner.imports import manifests
 from planner.imports.commands import PROGRAMS, servers
 from planner.imports.deployment import Deployment, joined, named
+from planner.imports.limits import MOST_CHARACTERS, MOST_FILES, check_size
 from planner.imports.yaml import load_all
-
-MAX_BYTES = 10_000_000
 
 ENDINGS = (".sh", ".sbatch", ".yaml", ".yml", ".txt", "")
 """Endings of files in a folder that may start servers."""
@@ -19,8 +20,7 @@ ENDINGS = (".sh", ".sbatch", ".yaml", ".yml", ".txt", "")
 
 def read(text: str, name: str = "") -> Deployment:
     """What `text` starts. Raises InputError where it starts no server of an engine that is known."""
-    if len(text) > MAX_BYTES:
-        raise InputError(f"more than {MAX_BYTES:,} characters", name)
+    check_size(text, name)
     lines = text.split("\n")
     body = "\n".join(x for x in lines if x.strip() and not x.lstrip().startswith("#"))
     if _is_manifest(body):
@@ -37,9 +37,29 @@ def read_path(path: str | Path) -> Deployment:
     """A file, or all files of a folder as one deployment. Raises InputError."""
     place = Path(path)
     if place.is_dir():
-        files = sorted(p for p in place.rglob("*") if p.suffix in ENDINGS)
-        return _folder({str(p.relative_to(place)): _text(p) for p in files if p.is_file()}, str(path))
+        return _folder(_texts(place), str(path))
     return read(_text(place), place.name)
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    """The files of a folder that may start servers, by their names in it. Raises InputError."""
+    files = list(
+        islice((p for p in folder.rglob("*") if p.suffix in ENDINGS and p.is_file()), MOST_FILES + 1)
+    )
+    if len(files) > MOST_FILES:
+        raise InputError(f"more than {MOST_FILES:,} files that may start servers", str(folder))
+    found, characters = dict[str, str](), 0
+    for file in sorted(files):
+        found[str(file.relative_to(folder))] = text = _text(file)
+        characters += len(text)
+        if characters > MOST_CHARACTERS:
+            raise InputError(f"its files hold more than {MOST_CHARACTERS:,} characters", str(folder))
+    return found
+
+
+def read_stdin(stream: TextIO) -> Deployment:
+    """What the text on standard input starts. Raises InputError."""
+    return read(stream.read(MOST_CHARACTERS + 1), "stdin")
 
 
 def _folder(files: Mapping[str, str], name: str) -> Deployment:
@@ -58,7 +78,8 @@ def _folder(files: Mapping[str, str], name: str) -> Deployment:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            return file.read(MOST_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise InputError(
             f"cannot be read: {getattr(error, 'strerror', None) or 'no text'}", str(path)

@@ -11,10 +11,13 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from planner.errors import InputError
+from planner.imports.limits import MOST_ARRAYS, MOST_COMMANDS, MOST_VARIABLES, Expansion, check_size
+
 ASSIGNED = re.compile(r"^([A-Za-z_]\w*)=(.*)$", re.DOTALL)
 VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(?:\[@\])?(?::?-([^}]*))?\}|([A-Za-z_]\w*))")
 HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
-ARRAY = re.compile(r"^\s*([A-Za-z_]\w*)=\(((?:[^()'\"]|'[^']*'|\"[^\"]*\")*)\)", re.MULTILINE)
+ARRAY = re.compile(r"^[ \t]*([A-Za-z_]\w*)=\(((?:[^()'\"]|'[^']*'|\"[^\"]*\")*)\)", re.MULTILINE)
 OPERATORS = {"&&", "||", ";", "|", "&", ";;", "(", ")"}
 KEYWORDS = {"{", "}", "then", "do", "done", "fi", "else", "exec", "sudo"}
 REDIRECTS = {">", ">>", "<", "2>", "&>", ">&", "2>&1", "<<<"}
@@ -41,6 +44,10 @@ def script(text: str) -> Script:
     files: dict[str, str] = {}
     arrays: dict[str, str] = {}
     text = text.replace("\r\n", "\n")
+    check_size(text, "the script")
+    if text.count("=(") > MOST_ARRAYS:
+        raise InputError(f"more than {MOST_ARRAYS:,} arrays", "the script")
+    expansion = Expansion()
 
     def keep(m: re.Match[str]) -> str:
         arrays[m[1]] = " ".join(m[2].split("\n"))
@@ -50,14 +57,21 @@ def script(text: str) -> Script:
     variables, made = dict(arrays), list[Command]()
     lines = iter(text.split("\n"))
     for line in lines:
-        while line.rstrip().endswith("\\") and (more := next(lines, None)) is not None:
-            line = line.rstrip()[:-1] + " " + more
-        if line.lstrip().startswith("#"):
+        if not line.strip():
             continue
-        words = _words(line)
-        while words is None and (more := next(lines, None)) is not None:
-            line += "\n" + more
-            words = _words(line)
+        parts = [line]
+        while parts[-1].rstrip().endswith("\\") and (more := next(lines, None)) is not None:
+            parts[-1] = parts[-1].rstrip()[:-1] + " "
+            parts.append(more)
+        parts = ["".join(parts)]
+        if parts[0].lstrip().startswith("#"):
+            continue
+        still_open = open_quote(parts[0])
+        while still_open and (more := next(lines, None)) is not None:
+            parts.append(more)
+            still_open = open_quote(more, still_open)
+        line = "\n".join(parts)
+        words = None if still_open else _words(line)
         if heredoc := HEREDOC.search(line):
             body = []
             for row in lines:
@@ -67,8 +81,42 @@ def script(text: str) -> Script:
             target = re.search(r">\s*([^\s<>]+)", line.replace(heredoc[0], ""))
             files[target[1] if target else ""] = "\n".join(body) + "\n"
             continue
-        made += _commands(words or [], variables)
+        made += _commands(words or [], variables, expansion)
+        if len(made) > MOST_COMMANDS or len(variables) > MOST_VARIABLES:
+            raise InputError(
+                f"more than {MOST_COMMANDS:,} commands or {MOST_VARIABLES:,} variables", "the script"
+            )
     return Script(tuple(made), files)
+
+
+QUOTE = re.compile(r"\\.|['\"]|(?<!\S)#", re.DOTALL)
+
+
+def open_quote(line: str, quote: str = "") -> str:
+    """The quote that is open behind a line, blank for none; `quote`: the one that was open before it.
+
+    >>> open_quote("a 'b c"), open_quote("d' e", "'"), open_quote("it\\'s # don't")
+    ("'", '', '')
+    """
+    at = 0
+    while at < len(line):
+        if quote == "'":
+            found = line.find("'", at)
+            if found < 0:
+                return quote
+            at, quote = found + 1, ""
+            continue
+        sign = QUOTE.search(line, at)
+        if sign is None:
+            return quote
+        at = sign.end()
+        if sign[0] == "#" and not quote:
+            return ""
+        if sign[0] == quote:
+            quote = ""
+        elif sign[0] in ("'", '"') and not quote:
+            quote = sign[0]
+    return quote
 
 
 def _words(line: str) -> list[str] | None:
@@ -87,7 +135,7 @@ def _words(line: str) -> list[str] | None:
     return found
 
 
-def _commands(words: list[str], variables: dict[str, str]) -> Iterator[Command]:
+def _commands(words: list[str], variables: dict[str, str], expansion: Expansion) -> Iterator[Command]:
     """Commands between operators; assignments alone and `export` fill `variables`."""
     every: list[list[str]] = [[]]
     skip = False
@@ -104,7 +152,7 @@ def _commands(words: list[str], variables: dict[str, str]) -> Iterator[Command]:
             every[-1].append(word)
     for command in every:
         own: dict[str, str] = {}
-        left = [w for word in command for w in filled(word, variables)]
+        left = [w for word in command for w in filled(word, variables, expansion)]
         while left and left[0] in {"export", *KEYWORDS}:
             left = left[1:]
         while left and (found := ASSIGNED.match(left[0])):
@@ -117,16 +165,21 @@ def _commands(words: list[str], variables: dict[str, str]) -> Iterator[Command]:
             variables |= own
 
 
-def filled(word: str, variables: dict[str, str]) -> list[str]:
-    """A word with the variables that are known; one that is nothing but a variable may be several words."""
+def filled(word: str, variables: dict[str, str], expansion: Expansion | None = None) -> list[str]:
+    """A word with the variables that are known; one that is nothing but a variable may be several words.
+    Raises InputError where they stand for too much."""
+    left = expansion or Expansion()
     whole = VARIABLE.fullmatch(word)
     if whole and (name := whole[1] or whole[3]) in variables:
+        left.take(len(variables[name]))
         try:
             return shlex.split(variables[name])
         except ValueError:
             return [variables[name]]
 
     def value(m: re.Match[str]) -> str:
-        return variables.get(m[1] or m[3], m[2] if m[2] is not None else m[0])
+        said = variables.get(m[1] or m[3], m[2] if m[2] is not None else m[0])
+        left.take(len(said))
+        return said
 
     return [VARIABLE.sub(value, word)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import InputError
+from planner.imports.limits import Values, check_size
 
 
 def load_all(text: str, name: str = "") -> list[Any]:
@@ -13,14 +14,18 @@ def load_all(text: str, name: str = "") -> list[Any]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+    check_size(text, name)
     try:
+        values = Values(name)
+        for event in YAML(typ="safe", pure=True).parse(text):
+            values.take(event, event.start_mark.line + 1)
         return [x for x in YAML(typ="safe", pure=True).load_all(text) if x is not None]
     except MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
         raise InputError(f"no YAML: {error.problem}", where) from None
-    except (YAMLError, TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"no YAML: {str(error).splitlines()[0]}", name) from None
+    except (YAMLError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
+        raise InputError(f"no YAML: {(str(error).splitlines() or ['not readable'])[0]}", name) from None
 
 
 def load(text: str, name: str = "") -> Any:

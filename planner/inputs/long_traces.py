@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from planner.inputs.trace_columns import COLUMNS, Floats, Ints, Request, request
 from planner.reading.documents import decoded
 
 LONG_BYTES = 50_000_000
-"""Of a file (packed: a fifth of it) from which on it is read in blocks."""
+"""Of a file, unpacked, from which on it is read in blocks."""
 
 BLOCK_BYTES = 8_000_000
 
@@ -45,15 +46,27 @@ class Columns:
 def is_long(path: str | Path) -> bool:
     """Whether a file is a CSV of many requests without ids of their prompts."""
     file = Path(path)
-    if not file.is_file() or file.stat().st_size < LONG_BYTES / 5:
+    if not file.is_file():
         return False
     with file.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
-        if file.stat().st_size < (LONG_BYTES / 5 if packed else LONG_BYTES):
+        if not (_unpacks_long(raw) if packed else file.stat().st_size >= LONG_BYTES):
             return False
         with _opened(raw) as lines:
             found = _columns(str(path), lines.readline(BLOCK_BYTES))
     return found is not None and squash("prefix_id") not in {squash(c) for c in found.header}
+
+
+def _unpacks_long(raw: IO[bytes]) -> bool:
+    """Whether a packed file holds `LONG_BYTES` or more; False for one that is damaged."""
+    left = LONG_BYTES
+    try:
+        with _opened(raw) as file:
+            while left > 0 and (block := file.read(BLOCK_BYTES)):
+                left -= len(block)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return left <= 0
 
 
 def read_long(path: str | Path, tell: Tell | None = None) -> tuple[Arrays, int]:
@@ -61,11 +74,16 @@ def read_long(path: str | Path, tell: Tell | None = None) -> tuple[Arrays, int]:
     many failed ones were left out. Raises InputError with the line."""
     name, whole = str(path), Path(path).stat().st_size
     parts: list[Arrays] = []
-    count, line, dropped = 0, 2, 0
+    count, line, dropped, blank = 0, 2, 0, 0
     with Path(path).open("rb") as raw, _opened(raw) as file:
         columns = _columns(name, file.readline(BLOCK_BYTES))
         assert columns is not None
         for block in _blocks(file, name):
+            if not block.strip():
+                line, blank = line + block.count(b"\n"), blank + len(block)
+                if blank > LONG_BYTES:
+                    raise InputError(f"`{name}` is mostly blank", f"{name}:{line}")
+                continue
             arrays, failed = _quick(block, columns) or _slow(block, columns, line)
             parts.append(arrays)
             line += block.count(b"\n")
@@ -94,9 +112,11 @@ def _blocks(file: IO[bytes], name: str) -> Iterator[bytes]:
             data = rest + data
             end = data.rfind(b"\n") + 1
             rest = data[end:]
+            if len(rest) > BLOCK_BYTES:
+                raise InputError(f"`{name}` has a line of more than {BLOCK_BYTES // 1_000_000} MB", name)
             if end:
                 yield data[:end]
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot unpack `{name}`: {error}", name) from None
     if rest.strip():
         yield rest + b"\n"

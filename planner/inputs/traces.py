@@ -52,6 +52,12 @@ OWN_BLOCK = 16
 MOST_BLOCKS = 20_000_000
 """Blocks of all prompts together at most: memory for them, and a minute to read them."""
 
+BLANK_BYTES = 1_000_000
+"""That are unpacked at once where a file begins with blank lines."""
+
+MOST_LINES = 5_000_000
+"""Of a packed file that is not read in blocks: some 1 GB of memory."""
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:
@@ -107,13 +113,19 @@ def _unpacked(raw: bytes, name: str) -> bytes:
     """Without gzip."""
     if raw[:2] != b"\x1f\x8b":
         return raw
+    too_large = InputError(f"`{name}` holds more than {MAX_BYTES // 1_000_000:,} MB", name)
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
-            text = file.read(MAX_BYTES + 1)
+            while (text := file.read(BLANK_BYTES)) and not text.strip():  # blank lines are not kept
+                if file.tell() > MAX_BYTES:
+                    raise too_large
+            text += file.read(MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot unpack `{name}`: {error}", name) from None
     if len(text) > MAX_BYTES:
-        raise InputError(f"`{name}` holds more than {MAX_BYTES // 1_000_000:,} MB", name)
+        raise too_large
+    if text.count(b"\n") > MOST_LINES:
+        raise InputError(f"`{name}` holds more than {MOST_LINES:,} lines", name)
     return text
 
 

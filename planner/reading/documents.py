@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import stat
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -150,6 +152,8 @@ def read_bytes(path: str | Path, limit: int = MAX_BYTES, binary: bool = False) -
         if path.is_dir():
             raise InputError(f"`{name}` is a directory, not a file", name)
         with path.open("rb") as file:
+            if stat.S_ISCHR(os.fstat(file.fileno()).st_mode):  # a terminal, or /dev/zero without an end
+                limit = min(limit, MAX_BYTES)
             raw = file.read(limit + 1)
     except FileNotFoundError:
         raise InputError(f"no such file: {name}", name, _sibling_hint(path)) from None
