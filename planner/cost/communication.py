@@ -93,16 +93,26 @@ class Links:
         far = self._network_s(message_bytes, np.full(len(replica_gpus), 2.0))
         return np.where(replica_gpus > self.domain, far, near)
 
-    def round_s(self, message_bytes: Floats, stage_gpus: Ints, pp: Ints) -> Floats:
-        """Through pp stages of `stage_gpus` and back to the first, 0 for one stage: nodes are filled in
-        order, so that stages which share one are joined inside it and only boundaries between nodes, and the
-        way back of a replica that leaves the domain, take the NIC."""
-        gpus = stage_gpus * pp
-        near = self.hop_s(message_bytes, np.ones_like(gpus))
-        far = self.hop_s(message_bytes, np.full_like(gpus, self.domain + 1))
-        nodes = np.ceil(pp / np.maximum(self.domain // stage_gpus, 1))
-        parts = np.where(gpus > self.domain, nodes, 0.0)
-        return np.where(pp > 1, parts * far + (pp - parts) * near, 0.0)
+    def far_s(self, message_bytes: Floats, ranks: Ints) -> Floats:
+        """From a pipeline stage to one on another node, in parts of 1/`ranks`: each goes through a NIC of its
+        own, and the receivers gather them inside their node."""
+        one = np.ones_like(ranks)
+        gathered = self.hop_s(message_bytes * (ranks - 1) / ranks, one)
+        parts = self.hop_s(message_bytes / ranks, (self.domain + 1) * one)
+        return parts + np.where(ranks > 1, gathered, 0.0)
+
+    def round_s(self, message_bytes: Floats, stage_gpus: Ints, pp: Ints, ranks: Ints) -> Floats:
+        """Through pp stages of `stage_gpus`, and a token's id back to the first; 0 for one stage.
+
+        Nodes are filled in order, so stages that share one are joined inside it. Only boundaries between
+        nodes are far, where a message goes in parts of 1/`ranks`, and the way back of a replica that leaves
+        the domain.
+        """
+        gpus, one = stage_gpus * pp, np.ones_like(pp)
+        crossed = np.ceil(pp / np.maximum(self.domain // stage_gpus, 1)) - 1
+        forth = crossed * self.far_s(message_bytes, ranks)
+        forth = forth + (pp - 1 - crossed) * self.hop_s(message_bytes, one)
+        return np.where(pp > 1, forth + self.hop_s(0.0 * message_bytes, gpus), 0.0)
 
     def _collective(self, name: str, message_bytes: Floats, gpus: Ints, rounds: int) -> Floats:
         """Seconds of a collective by group size: every size has its own curve."""

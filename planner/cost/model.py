@@ -87,6 +87,7 @@ class CostModel(Banded):
         self.graphs_alone = named(self.engine).graphs_alone
         self.prompts_first = named(self.engine).prompts_first
         self.ranks_gather = named(self.engine).balance_steps > 0
+        self.shares_hops = named(self.engine).shares_hops
         self.limit_watts = own_limit_watts(node_class)
 
     def step_times(self, designs: Designs, load: Load) -> StepTimes:
@@ -216,7 +217,8 @@ class CostModel(Banded):
 
     def hops_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one token's way between stages, the sampled token's way back included."""
-        return self.links.round_s(self._message(load), designs.tp * designs.groups, designs.pp)
+        ranks = designs.tp if self.shares_hops else np.ones_like(designs.tp)
+        return self.links.round_s(self._message(load), designs.tp * designs.groups, designs.pp, ranks)
 
     def _message(self, load: Load) -> Floats:
         """Bytes of a micro-batch between stages."""

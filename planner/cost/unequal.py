@@ -3,9 +3,9 @@ class, stage by stage.
 
 A **staging** is the stages of one replica in order; a design names one by its index. All that is said of a
 step in `CostModel` holds, with each stage timed by the model of its class. Between two stages an activation
-takes the link that joins them: the scale-up links where all stages of a class stand in one node, the NICs,
-and a declared link between zones or classes; from the last stage the way back to the first. The engine's own
-seconds are those of the slowest host.
+takes the link that joins them: the scale-up links where both stand in one node, else the NICs, and a declared
+link between zones or classes; a token's id goes from the last stage back to the first. Stages of a class fill
+its nodes in order. The engine's own seconds are those of the slowest host.
 
 Stages have no attention-dp and ep = 1.
 """
@@ -75,11 +75,30 @@ class UnequalModel(SeveralClasses):
         (3, m)."""
         lines = np.zeros((3, len(self.stagings)))
         for i, staging in enumerate(self.stagings):
-            ways = [*pairwise(staging), (staging[-1], staging[0])] if len(staging) > 1 else []
-            start = np.array([self._hop(a, b, staging, 0.0) for a, b in ways])
-            each = (np.array([self._hop(a, b, staging, LARGE) for a, b in ways]) - start) / LARGE
-            lines[:, i] = start.sum(), each.sum(), each[:-1].max(initial=0.0)
+            if len(staging) == 1:
+                continue
+            placed = list(zip(staging, self._nodes(staging), strict=True))
+            ways = list(pairwise(placed))
+            start = np.array([self._hop(*a, *b, 0.0) for a, b in ways])
+            each = (np.array([self._hop(*a, *b, LARGE) for a, b in ways]) - start) / LARGE
+            back = self._hop(*placed[-1], *placed[0], 0.0, whole=True)
+            lines[:, i] = start.sum() + back, each.sum(), each.max()
         return lines
+
+    def _nodes(self, staging: Staging) -> list[int]:
+        """Which node of its class each stage stands in, or which scale-up domain of several nodes: filled in
+        order, no stage in two."""
+        at: dict[str, tuple[int, int]] = {}
+        nodes = []
+        for stage in staging:
+            one = self.of_class[stage.node_class].node_class
+            room = max(one.gpus_per_node, one.scale_up_gpus)
+            node, used = at.get(stage.node_class, (0, 0))
+            if used and used + stage.tp > room:
+                node, used = node + 1, 0
+            at[stage.node_class] = node, used + stage.tp
+            nodes.append(node)
+        return nodes
 
     def watts(self, designs: Designs, load: Load, utilisation: Floats | float) -> Floats:
         """Watts of a replica, shape (n,): each stage by its own device."""
@@ -158,20 +177,22 @@ class UnequalModel(SeveralClasses):
                 found.append((rows, here[rows], kind))
         return found
 
-    def _hop(self, a: Stage, b: Stage, staging: Staging, message: float) -> float:
+    def _hop(self, a: Stage, at: int, b: Stage, to: int, message: float, whole: bool = False) -> float:
+        """Seconds of a message from stage `a` in a node of its class to `b` in one of its own; `whole`: never
+        in parts."""
         one, two = self.of_class[a.node_class], self.of_class[b.node_class]
-        if a.node_class == b.node_class:
-            size = sum(s.tp for s in staging if s.node_class == a.node_class)
-            together = size <= one.node_class.gpus_per_node or one.node_class.scale_up_gpus >= size
-            return _over(one, message, near=together)
-        nics = max(_over(one, message, near=False), _over(two, message, near=False))
+        if (a.node_class, at) == (b.node_class, to):
+            return float(one.links.hop_s(np.array([message]), np.ones(1, dtype=np.int64))[0])
+        ranks = a.tp if one.shares_hops and a.tp == b.tp and not whole else 1
+        nics = max(_over(one, message, ranks), _over(two, message, ranks))
         link = declared_link(self.cluster_links, one.node_class, two.node_class)
-        return nics + (0.0 if link is None else link.latency_s + message / link.bytes_per_s)
+        if a.node_class == b.node_class or link is None:
+            return nics
+        return nics + link.latency_s + message / link.bytes_per_s
 
 
-def _over(model: CostModel, message: float, near: bool) -> float:
-    size = np.array([1 if near else model.links.domain + 1])
-    return float(model.links.hop_s(np.array([message]), size)[0])
+def _over(model: CostModel, message: float, ranks: int) -> float:
+    return float(model.links.far_s(np.array([message]), np.array([ranks]))[0])
 
 
 def _head_s(model: CostModel, load: Load, designs: Designs) -> Floats:

@@ -71,6 +71,7 @@ VLLM: Final = Engine(
     reserve_bytes=_reserve_bytes,
     graph_tokens=_graph_tokens,
     block_tokens=16,  # --block-size
+    shares_hops=True,  # distributed/parallel_state.py: `send_tensor_dict` with an `all_gather_group`
     logit_bytes=41.0,
     # prefetch (0.23 to 0.33): of every --offload-group-size layers the last --offload-num-in-group, copied
     # --offload-prefetch-step layers ahead

@@ -151,21 +151,25 @@ def _chunk(posed: Posed, stages: Ints, batch: Ints) -> Floats:
 
 def _hops(posed: Posed, stages: Ints, batch: Ints) -> tuple[Floats, Floats]:
     """Seconds of a micro-batch, its prompts' share in it, between classes (g, g, points) and between nodes of
-    one class (g, points); infinite where nothing joins two classes."""
+    one class (g, points); infinite where nothing joins two classes. Messages in parts are in as many as the
+    widest stages that both classes may have."""
     mix = posed.mix
     tokens = batch * (1 + mix.prompt / max(mix.steps, 1.0)) / stages
     message = ACTIVATION_BYTES * posed.ask.card.hidden * tokens
     one = np.ones(len(stages), dtype=np.int64)
     near = [m.links.hop_s(message, one) for m in posed.models]
-    over = [m.links.hop_s(message, one * (m.links.domain + 1)) for m in posed.models]
-    joined = [near[g] if c.scale_up_gpus >= c.gpus else over[g] for g, c in enumerate(posed.classes)]
-    hop = np.empty((len(near), len(near), len(stages)))
+    tps = [{k.gpus for k in posed.problem.kinds if k.group == c.id} for c in posed.classes]
+    hop, far = np.empty((len(near), len(near), len(stages))), np.empty((len(near), len(stages)))
     for g, a in enumerate(posed.classes):
         for h, b in enumerate(posed.classes):
-            hop[g, h] = (
-                near[g] if g == h else _between(a, b, posed.links, message) + np.maximum(over[g], over[h])
-            )
-    return hop, np.array(joined)
+            shared = posed.models[g].shares_hops
+            parts = one * max(tps[g] & tps[h], default=1) if shared else one
+            nics = np.maximum(*(posed.models[x].links.far_s(message, parts) for x in (g, h)))
+            if g == h:
+                hop[g, g], far[g] = near[g], near[g] if a.scale_up_gpus >= a.gpus else nics
+            else:
+                hop[g, h] = _between(a, b, posed.links, message) + nics
+    return hop, far
 
 
 def _between(a: NodeClass, b: NodeClass, links: Sequence[ClusterLink], message: Floats) -> Floats:

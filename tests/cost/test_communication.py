@@ -95,11 +95,27 @@ def test_a_hop_inside_the_domain_is_faster_than_over_the_nic():
 
 
 def test_only_boundaries_between_nodes_are_far():
-    """Stages of two GPUs on nodes of eight: four fit one, eight cross once and come back once."""
+    """Stages of two GPUs on nodes of eight: four fit one, eight cross once; a token's id comes back."""
     own, message, two = links(), np.full(1, 1e8), np.array([2])
     near, far = own.hop_s(message, np.array([8])), own.hop_s(message, np.array([16]))
 
-    assert own.round_s(message, two, np.array([1])) == 0
-    assert own.round_s(message, two, np.array([4])) == pytest.approx(4 * near)
-    assert own.round_s(message, two, np.array([8])) == pytest.approx(6 * near + 2 * far)
-    assert own.round_s(message, 8 * two, np.array([2])) == pytest.approx(2 * far)
+    none = np.zeros(1)
+    back, home = own.hop_s(none, np.array([8])), own.hop_s(none, np.array([16]))
+
+    def round_s(stage_gpus, pp):
+        return own.round_s(message, stage_gpus, np.array([pp]), np.array([1]))
+
+    assert round_s(two, 1) == 0
+    assert round_s(two, 4) == pytest.approx(3 * near + back)
+    assert round_s(two, 8) == pytest.approx(6 * near + far + home)
+    assert round_s(8 * two, 2) == pytest.approx(far + home)
+
+
+def test_a_message_in_parts_goes_over_as_many_nics_and_is_gathered_inside_the_node():
+    own, message = links(), np.full(1, 1e8)
+    whole, parts = (own.far_s(message, np.array([ranks])) for ranks in (1, 4))
+    quarter, gathered = own.hop_s(message / 4, np.array([16])), own.hop_s(0.75 * message, np.array([8]))
+
+    assert whole == own.hop_s(message, np.array([16]))
+    assert parts == pytest.approx(quarter + gathered)
+    assert parts < whole / 2

@@ -188,7 +188,7 @@ def test_a_full_pipeline_takes_its_fullest_stage_for_every_micro_batch():
     head."""
     model, two = cost(), designs((1, 2, 1, 1, 1))
     half = cost(card(GQA, DenseFfn(inner=14336), layers=16))
-    hops = 2 * model.links.hop_s(np.array([32 * 4096 * 2.0]), two.gpus)[0]
+    hops = model.links.hop_s(np.array([32 * 4096 * 2.0, 0.0]), two.gpus).sum()  # a token's id comes back
     stage = half.step_s(tensor_parallel(1), Load.of(32, 1000))[0]
 
     assert model.step_s(two, Load.of(64, 1000))[0] == pytest.approx(2 * stage + hops)

@@ -80,7 +80,7 @@ def _load():
     return Load(*(np.array([x]) for x in (16.0, 1000.0, 0.0, 0.0)))
 
 
-def test_a_slow_link_is_paid_on_the_way_there_and_back():
+def test_a_slow_link_is_paid_on_the_way_there_and_its_latency_on_the_way_back():
     (card, _), hop = catalog.find("qwen3-32b"), {}
     for gb_per_s in (10.0, 0.1):
         nodes = [Node(device="h100-sxm", zone="a"), Node(device="l40s", zone="b")]
@@ -93,7 +93,33 @@ def test_a_slow_link_is_paid_on_the_way_there_and_back():
     message = 2.0 * card.hidden * 16
 
     assert hop[10.0] > 2 * 5e-3
-    assert hop[0.1] - hop[10.0] == pytest.approx(2 * message * (1 / 0.1e9 - 1 / 10e9), rel=1e-6)
+    assert hop[0.1] - hop[10.0] == pytest.approx(message * (1 / 0.1e9 - 1 / 10e9), rel=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_stages_of_a_class_over_several_nodes_are_far_only_where_nodes_part(engine):
+    """Four stages of 4 GPUs on two nodes of 8, and one on another class: as the cost model's own where the
+    class is alone, and one boundary more."""
+    cluster, (card, _) = from_gpus("16xh100,8xl40s"), catalog.find("llama-3.1-70b")
+    h100, l40s = (c.id for c in cluster.classes)
+    own, more = alike(h100, len(card.stack), 4, 4), (Stage(l40s, 4, (0, 20)), Stage(h100, 4, (20, 80)))
+    mixed = (more[0], *(Stage(h100, 4, (20 + 15 * i, 35 + 15 * i)) for i in range(4)))
+    m = UnequalModel(card, cluster.classes, (), [own, more, mixed], engine, precisions(card))
+    plain = CostModel(card, cluster.classes[0], engine, precisions(card))
+
+    alone, once, both = m.hops_s(designs_of([own, more, mixed]), Load.of(2000.0, 1.0).over(3, 1.0))
+
+    assert alone == pytest.approx(plain.hops_s(one(4, 4), Load.of(2000.0, 1.0).over(1, 1.0))[0], rel=1e-9)
+    home = plain.links.hop_s(np.zeros(1), np.array([16]))[0]  # of a token's id, counted in both
+    assert both == pytest.approx(once + alone - home, rel=1e-9)
+
+
+def test_an_engine_that_sends_parts_is_sooner_at_another_node():
+    cluster, (card, _) = from_gpus("16xh100"), catalog.find("llama-3.1-70b")
+    models = [CostModel(card, cluster.classes[0], e, precisions(card)) for e in ("vllm", "sglang")]
+    parts, whole = (m.hops_s(one(8, 2), Load.of(2000.0, 1.0).over(1, 1.0))[0] for m in models)
+
+    assert parts < whole / 2
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

@@ -201,9 +201,12 @@ def message() -> float:
 def test_activations_go_over_the_slower_nic_of_two_classes():
     own = posed()
     (point,) = points(own, [(2, 64)])
-    over = [
-        float(m.links.hop_s(np.array([message()]), np.array([m.links.domain + 1]))[0]) for m in own.models
-    ]
+    widest = max(
+        {k.gpus for k in own.problem.kinds if k.group == "h"}
+        & {k.gpus for k in own.problem.kinds if k.group == "l"}
+    )
+    parts = widest if own.models[0].shares_hops else 1
+    over = [float(m.links.far_s(np.array([message()]), np.array([parts]))[0]) for m in own.models]
     near = [float(m.links.hop_s(np.array([message()]), np.array([1]))[0]) for m in own.models]
 
     assert point.hop_s == pytest.approx(np.array([[near[0], max(over)], [max(over), near[1]]]))
