@@ -33,6 +33,9 @@ CLOSED_FORM = 0.15
 
 SPACE = "stages of units that hold the same layers, in every order of regions, by requests in flight"
 
+LOOSE = "the bound is a closed form that no search tightens"
+"""Why a gap is left."""
+
 Held = tuple[str, tuple[int, int]]
 """A class, and the layers that a unit of it holds."""
 
@@ -223,7 +226,8 @@ class Assembly:
             objective=self.rps,
             bound=bound,
             gap=linear.gap(self.rps, bound),
-            status=status if status in ("optimal", "within_gap") else "time_limit",
+            status=status if status in ("optimal", "within_gap") else "not_closed",
+            why="" if status in ("optimal", "within_gap") else LOOSE,
             seconds=time.perf_counter() - began,
             solver="HiGHS",
             seed=limits.seed,

@@ -28,6 +28,11 @@ def violations(case: Case) -> Iterator[Violation]:
     if proof.status == "within_gap" and not at_most(own, case.options.gap, EXACT):
         text = f"within_gap, but {own:.4g} is more than the {case.options.gap:.4g} asked for"
         yield Violation("status_wrong", "proof.status", text)
+    if (proof.status == "not_closed") != bool(proof.why):
+        text = (
+            f"{proof.status} because of {proof.why!r}: a search that ended by itself says why, no other does"
+        )
+        yield Violation("status_wrong", "proof.why", text)
     yield from _space(case)
     yield from _objective(case)
     yield from _given_up(case)

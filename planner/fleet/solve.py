@@ -27,6 +27,9 @@ SIMPLE_S = 2.0
 TRIES = 4
 """Plans that may fail their check, one after the other, before that is an error where the time is over."""
 
+LEFT_OUT = "the bound counts designs whose plans failed their check"
+"""Why a gap is left then."""
+
 EXTRA_SHARE = 0.3
 """Share of the time limit for alternatives and prices together."""
 
@@ -116,7 +119,9 @@ def solved(
     with deadline(began + limits.seconds):
         found = find(posed.question, posed.pool, left(limits, until))
     if bound is not None:
-        found = replace(found, solution=judged(replace(found.solution, bound=bound), limits))
+        found = replace(
+            found, solution=judged(replace(found.solution, bound=bound), limits), unclosed=LEFT_OUT
+        )
     if found.solution.objective is None:
         if not hints and found.solution.status == "infeasible":
             raise Infeasible("no fleet serves that much")

@@ -166,12 +166,14 @@ def proof(
     assert s.bound is not None
     objective = s.objective
     bound = objective if s.status == "optimal" else s.bound  # equal but for rounding: solvers.linear.EXACT
-    status = s.status if s.status in ("optimal", "within_gap", "interrupted") else "time_limit"
+    open_: schema.Status = "not_closed" if best.unclosed else "time_limit"
+    status = s.status if s.status in ("optimal", "within_gap", "interrupted") else open_
     return schema.Proof(
         objective=objective,
         bound=bound,
         gap=linear.gap(objective, bound),
         status=status,
+        why=best.unclosed if status == "not_closed" else "",
         seconds=seconds,
         solver=s.solver,
         seed=seed,

@@ -29,6 +29,7 @@ class Found:
     solution: FleetSolution
     bounding: FleetProblem | None = None  # that the bound speaks of, where it is another
     others: Mapping[str, float] = field(default_factory=dict)  # of links' time, what other models take
+    unclosed: str = ""  # what else than time left a gap between fleet and bound
 
     @property
     def space(self) -> FleetProblem:

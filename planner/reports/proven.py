@@ -54,6 +54,7 @@ def proof(plan: Plan) -> Text:
     return Text.assemble(
         (f"{why}{whose}{good(p.gap)}", "bold yellow" if why else "bold green"),
         f" among {many}, {say.number(p.seconds, 2)} s ({p.solver})\n",
+        f"a gap is left as {p.why}\n" if p.why else "",
         f"{given_up(plan)}\n" if whose else "",
         *(f"{held_by(cap)}\n" for cap in p.space.caps if cap.binds),
         (p.space.what, "dim"),
@@ -83,7 +84,8 @@ def ended(p: Proof, limit_s: float) -> str:
     than the gap asked for.
     """
     stopped = "out of time: " if p.seconds >= LATE * limit_s else "the bound is loose: "
-    return {"time_limit": stopped, "interrupted": "interrupted: "}.get(p.status, "")
+    loose = "the bound is loose: "
+    return {"time_limit": stopped, "not_closed": loose, "interrupted": "interrupted: "}.get(p.status, "")
 
 
 def planned_with_others(plan: Plan) -> Text:

@@ -47,6 +47,12 @@ LINE = 1e-3
 FIRST = 0.5
 """Share of the time left that the bound's problem gets: the rest is for a plan, where it ends without."""
 
+ROUNDS_OVER = f"columns were split {ROUNDS} times, and servers at their real load still differ from them"
+"""Why a gap is left where there was time."""
+
+WHOLE = "no further split of columns brings the bound nearer to a fleet of whole replicas"
+"""The same."""
+
 NARROW = 2e-3
 """Edges nearer to each other than this share of the TTFT promise are not split."""
 
@@ -57,6 +63,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
     nothing was."""
     until, best, bound = time.monotonic() + limits.seconds, None, None
     rounds, lines, stopped, least, of_all = 0, 0, False, dict[str, float](), dict[str, float]()
+    unclosed = ROUNDS_OVER
     try:
         while rounds < ROUNDS or best is None:
             began = time.monotonic()
@@ -71,7 +78,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
             if s.objective is None and s.status != "time_limit":
                 best = best or replace(empty, solution=replace(s, objective=None))
                 break
-            judged_ = None
+            judged_, unclosed = None, ""  # where the loop ends here, time is why
             try:
                 if s.objective is not None:
                     judged_ = realised(question, empty, left(limits, until), took_s)
@@ -103,12 +110,15 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
                 own = sound_fleet(question, fewer, sound, left(limits, until), took_s)
                 best, stopped = _better(question, best, own), _stopped(own)
             late = time.monotonic() + 2 * (time.monotonic() - began) > until
+            if edges is None and sharper is None and not late and s.status != "time_limit":
+                unclosed = WHOLE
             if _enough(question, best, bound, limits) or stopped or edges is None or late:
                 break
             try:
                 pool = question.finer(pool, edges)
             except OutOfTime:
                 break
+            unclosed = "" if s.status == "time_limit" else ROUNDS_OVER
     except KeyboardInterrupt:
         if best is None:
             raise
@@ -120,7 +130,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
     if near is not pool or stopped:
         bounding = question.state(pool, "bound")
     proven = _proven(question, best, pool, bounding, bound, limits)
-    return replace(proven, solution=replace(proven.solution, least=of_all))
+    return replace(proven, solution=replace(proven.solution, least=of_all), unclosed=unclosed)
 
 
 def _stopped(found: Found | None) -> bool:

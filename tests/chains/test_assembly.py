@@ -234,7 +234,7 @@ def test_limits_are_kept_with_the_odds_of_the_mean():
 
 @pytest.mark.parametrize(
     ("bound", "gap", "status"),
-    [(100.0, 0.0, "optimal"), (110.0, 0.2, "within_gap"), (110.0, 0.01, "time_limit")],
+    [(100.0, 0.0, "optimal"), (110.0, 0.2, "within_gap"), (110.0, 0.01, "not_closed")],
 )
 def test_the_proof_compares_requests_with_the_bound_in_requests(bound, gap, status):
     """100 tokens/s are 0.5 requests/s of 200 steps."""

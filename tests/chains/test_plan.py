@@ -47,6 +47,7 @@ def test_every_chain_runs_every_layer_and_the_plan_passes_its_check(two):
 def test_it_says_that_no_stock_engine_runs_it_and_carries_a_bound(two):
     assert "not_stock" in {w.code for w in two.warnings}
     assert two.proof.bound >= two.proof.objective > 0
+    assert (two.proof.status == "not_closed") == bool(two.proof.why) == (two.proof.gap > 0.01)
     assert two.predicted.usd_per_hour.value == pytest.approx(2.2)
 
 

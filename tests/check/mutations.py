@@ -730,6 +730,17 @@ def optimal_with_a_gap(d: Document, rng: Random) -> None:
 
 
 @breaks("status_wrong")
+def a_gap_that_nothing_is_said_of(d: Document, rng: Random) -> None:
+    d["proof"]["status"] = "not_closed"
+    d["proof"].pop("why", None)
+
+
+@breaks("status_wrong")
+def a_reason_for_a_gap_that_was_closed(d: Document, rng: Random) -> None:
+    d["proof"]["status"], d["proof"]["why"] = "time_limit", "columns are coarse"
+
+
+@breaks("status_wrong")
 def gap_wider_than_asked(d: Document, rng: Random) -> None:
     d["problem"]["options"]["gap"] = d["proof"]["gap"] * rng.uniform(0.1, 0.9)
 

@@ -153,6 +153,20 @@ def test_the_proof_is_of_the_best_and_says_what_the_chosen_gives_up():
     assert proof(odd, odd, [], 1.5, 3, SPACE).status == "time_limit"
 
 
+@pytest.mark.parametrize(
+    ("ended", "status", "why", "code"),
+    [("time_limit", "not_closed", "columns are coarse", 4), ("within_gap", "within_gap", "", 0)],
+)
+def test_a_gap_that_no_time_would_close_is_said_with_its_reason(ended, status, why, code):
+    found = fleet()[1]
+    solution = replace(found.solution, objective=10.0, bound=10.5, status=ended)
+    best = replace(found, solution=solution, unclosed="columns are coarse")
+    p = proof(best, best, [], 1.5, 3, SPACE)
+
+    assert (p.status, p.why, p.exit_code) == (status, why, code)
+    assert p.model_dump().get("why", "") == why
+
+
 def test_a_cheapest_fleet_is_the_smallest():
     found = fleet(rate=3.0, objective="cost")[1]
     p = proof(found, found, [], 1.0, 0, SPACE)

@@ -58,7 +58,8 @@ def test_an_alternative_writes_how_it_ended_only_where_it_is_known():
 
 
 @pytest.mark.parametrize(
-    ("status", "code"), [("optimal", 0), ("within_gap", 0), ("time_limit", 4), ("interrupted", 130)]
+    ("status", "code"),
+    [("optimal", 0), ("within_gap", 0), ("time_limit", 4), ("not_closed", 4), ("interrupted", 130)],
 )
 def test_a_command_exits_as_the_search_ended(status: str, code: int):
     assert ONE_NODE.proof.model_copy(update={"status": status}).exit_code == code

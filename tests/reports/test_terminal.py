@@ -129,6 +129,11 @@ def test_traffic_is_shown_where_there_is_a_choice() -> None:
         (proven(ONE_NODE, gap=1e-5), "less than 0.1 % from the best possible"),
         (STOPPED, "out of time: 3.4 % from the best possible"),
         (proven(STOPPED, seconds=20.0), "the bound is loose: 3.4 % from the best possible"),
+        (
+            proven(STOPPED, status="not_closed", why="it may"),
+            "the bound is loose: 3.4 % from the best possible",
+        ),
+        (proven(STOPPED, status="not_closed", why="it may"), "a gap is left as it may"),
         (proven(ONE_NODE, status="interrupted", gap=0.2), "interrupted: 20 % from the best possible"),
     ],
 )

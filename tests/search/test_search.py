@@ -220,3 +220,16 @@ def test_some_candidates_found_better_than_their_own_columns_have_the_bound_on_a
     s = module.restricted(question, found, lambda c: True, Limits(gap=0.01)).solution
 
     assert (s.bound, s.status) == (own.bound, "within_gap")
+
+
+def test_a_search_that_ends_by_itself_says_what_left_its_gap_and_one_out_of_time_does_not(monkeypatch):
+    asked = read(
+        None, "llama-3.1-8b", "2xH100", "chat", {"rate": 3.0}, {"objective": "energy", "engine": "vllm"}
+    )
+    _, pool, question = pose(asked)
+    whole = module.find(question, pool, EXACTLY)
+
+    assert (whole.solution.status, whole.unclosed) == ("time_limit", module.WHOLE)
+    assert module.find(question, pool, Limits(gap=0.5, work=1000)).solution.status == "within_gap"
+    monkeypatch.setattr(module.time, "monotonic", iter(float(i) for i in range(10**6)).__next__)
+    assert module.find(question, pool, Limits(gap=0.0, seconds=20.0)).unclosed == ""

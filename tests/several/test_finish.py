@@ -59,6 +59,7 @@ class Solved:
     candidates: Mapping[str, Candidate]
     solution: FleetSolution
     cluster: Any = CLUSTER
+    unclosed: str = ""
 
 
 def solved(part: Mapping[Candidate, int], objective: Any) -> Solved:

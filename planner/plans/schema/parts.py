@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 Role = Literal["mixed", "prefill", "decode", "attention", "ffn", "chain"]
-Status = Literal["optimal", "within_gap", "time_limit", "interrupted", "joint"]
-"""How well a plan is proven; `joint`: with those of other models, in the document of all."""
+Status = Literal["optimal", "within_gap", "time_limit", "not_closed", "interrupted", "joint"]
+"""How well a plan is proven; `not_closed`: the search ended by itself and left a gap; `joint`: with those of
+other models, in the document of all."""
 
 NonNegative = Annotated[FiniteFloat, Field(ge=0)]
 Count = Annotated[int, Field(ge=1, le=10**9)]

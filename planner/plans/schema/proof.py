@@ -79,13 +79,15 @@ class Proof(Part):
     from the goal where they are left out.
 
     `chosen`: this plan's own objective, None where it is the best; `given_up` = |objective - chosen| /
-    |objective|; `kinds`: objectives by kinds of replica, fewest first, the best fleet found last.
+    |objective|; `kinds`: objectives by kinds of replica, fewest first, the best fleet found last. `why`: what
+    left the gap, of a plan that is `not_closed`.
     """
 
     objective: FiniteFloat
     bound: FiniteFloat
     gap: NonNegative
     status: Status
+    why: str = ""
     seconds: NonNegative
     solver: str
     seed: int
@@ -96,6 +98,12 @@ class Proof(Part):
     given_up: NonNegative = 0.0
     kinds: list[KindCount] = []
 
+    @model_serializer(mode="wrap")
+    def _without_a_reason_for_nothing(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """`why` is written only where there is a reason."""
+        written: dict[str, Any] = form(self)
+        return {k: v for k, v in written.items() if k != "why" or v}
+
     @property
     def own(self) -> float:
         """The objective of this plan, which may be simpler than the best."""
@@ -104,7 +112,7 @@ class Proof(Part):
     @property
     def exit_code(self) -> int:
         """What a command that found this plan exits with."""
-        ended = {"time_limit": 4, "interrupted": INTERRUPTED_EXIT}
+        ended = {"time_limit": 4, "not_closed": 4, "interrupted": INTERRUPTED_EXIT}
         return {"optimal": 0, "within_gap": 0, "joint": 0, **ended}[self.status]
 
 

@@ -96,6 +96,7 @@ STATUS = {
     "optimal": "The search ended by itself.",
     "within_gap": "The search ended as near to the best possible as was asked for.",
     "time_limit": "The search ended before it came as near to the best possible as was asked for.",
+    "not_closed": "The search ended by itself, further from the best possible than was asked for.",
     "interrupted": "The search was interrupted.",
 }
 """How the search ended, in plain words."""
