@@ -215,6 +215,18 @@ def test_less_traffic_is_never_worse(asked: Asked, goal: Objective, times: float
 
 
 @FEW
+@given(questions, st.sampled_from([0.999, 0.97, 0.4]))
+def test_any_rate_below_the_highest_of_random_arrivals_is_served(asked: Asked, part: float):
+    drawn = asked.workload.model_copy(update={"rate_rps": None, "arrivals": "open"})
+    most = answer(replace(asked, workload=drawn, objective="throughput")).value
+    if most is None:
+        return
+    lower = drawn.model_copy(update={"rate_rps": part * most})
+
+    assert answer(replace(asked, workload=lower, objective="gpus")).value is not None
+
+
+@FEW
 @given(questions, st.sampled_from([("zz", "a"), ("node-1", "node"), ("h100 sxm", "x.y")]))
 def test_order_and_names_of_nodes_mean_nothing(asked: Asked, names: tuple[str, ...]):
     renamed = replace(asked, entries=asked.entries[::-1], names=names[: len(asked.entries)])

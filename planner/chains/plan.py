@@ -57,9 +57,9 @@ def chosen(asked: Asked, seconds: float = SECONDS) -> tuple[Asked, Posed, list[l
     the one that serves most within the SLO. Raises Infeasible, InputError."""
     if not asked.objective.more or asked.workload.loop == "open":
         raise InputError(
-            "chains are planned for the most throughput",
+            "chains are planned for the most throughput of a closed loop",
             "--engine chains",
-            "leave out --rate and --objective",
+            "leave out --rate, --objective and --loop open",
         )
     if any(value is not None for value in vars(asked.options.budget).values()):
         raise InputError("chains are planned without a budget", "--budget", "leave it out")

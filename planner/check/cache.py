@@ -261,7 +261,7 @@ def _chances(
     chances = []
     for stages, most, least in rooms:
         held = _Held.of(case, card, replica, stages, load)
-        swing = held.mean_bytes**2 / (1 - busy) if case.workload.rate_rps else 0.0
+        swing = held.mean_bytes**2 / (1 - busy) if case.workload.loop == "open" else 0.0
         full = held.most_bytes / max(1 - cache.block_waste, 1e-9)
         prompts = max(cache.used * most - cache.sequences * held.mean_bytes, 0.0)
         begun = sum(kept.begun_bytes(case, card, replica, stage) for stage in stages)

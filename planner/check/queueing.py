@@ -112,7 +112,7 @@ def _fleet(case: Case) -> Iterator[Violation]:
     """
     if not case.rps:
         return
-    percentile = case.workload.slo.percentile if case.workload.rate_rps else "mean"
+    percentile = case.workload.slo.percentile if case.workload.loop == "open" else "mean"
     predicted, chains = case.plan.predicted, case.plan.chains
     loads = [(case.groups[name], load) for name, load in case.loads.items()]
     known = 1.0 if percentile == "mean" else 0.0
@@ -145,7 +145,7 @@ def _all_in_flight(case: Case) -> Iterator[Violation]:
     serving = [case.groups[name] for name, load in case.loads.items() if load.rps]
     seconds = case.mean(lambda b: b.osl - 1) * predicted.tpot_ms.value / 1e3
     if all(group.role == "mixed" for group in serving):
-        closed = case.workload.rate_rps is None
+        closed = case.workload.loop == "closed"
         alone_s = sum(case.loads[g.id].rps * g.step.prefill_s for g in serving) / case.rps
         seconds += predicted.ttft_ms.value / 1e3 if closed else alone_s
     room = sum(group.count * group.max_batch for group in serving if group.role != "prefill")

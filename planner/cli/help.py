@@ -18,7 +18,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "--precisions",
         "--kv-precision",
     ),
-    "Load": ("--workload", "--trace", "--isl", "--osl", "--rate", "--users", "--prefix-hit"),
+    "Load": ("--workload", "--trace", "--isl", "--osl", "--rate", "--loop", "--users", "--prefix-hit"),
     "Promises": ("--ttft-ms", "--tpot-ms", "--e2e-ms", "--percentile", "--risk", "--survive"),
     "What is best": ("--objective", "--budget", "--simple", "--max-utilisation"),
     "Speculative decoding": ("--speculation", "--acceptance", "--draft-tokens"),

@@ -54,6 +54,10 @@ OslOpt = Annotated[int | None, opt("--osl", "Output tokens of a request.", "N")]
 RateOpt = Annotated[
     float | None, opt("--rate", "Requests per second to serve; without: as many as possible.", "RPS")
 ]
+LoopOpt = Annotated[
+    Literal["open", "closed"] | None,
+    opt("--loop", "Without --rate: open, random arrivals; closed (default), always as many in flight."),
+]
 TtftOpt = Annotated[
     str | None, opt("--ttft-ms", "Limit on time to first token, queueing included.", "MS|none")
 ]

@@ -30,6 +30,7 @@ def plan(
     tpot_ms: o.TpotOpt = None,
     e2e_ms: o.E2eOpt = None,
     percentile: o.PercentileOpt = None,
+    loop: o.LoopOpt = None,
     objective: o.ObjectiveOpt = None,
     budget: o.BudgetOpt = None,
     engine: o.PlanEngineOpt = "any",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, get_args
+from typing import Any, TypedDict, Unpack, cast, get_args
 
 from planner.errors import InputError, nearest, squash
 from planner.inputs.numbers import COUNT, POSITIVE, TOKENS, Range, number, whole
 from planner.inputs.options import Budget, Survive
 from planner.inputs.presets import PRESETS
-from planner.inputs.workload import LIMITS, Bucket, Percentile, Slo, Workload
+from planner.inputs.workload import LIMITS, Bucket, Loop, Percentile, Slo, Workload
 from planner.reading.documents import Document, read
 from planner.reading.validation import validate
 
@@ -37,6 +37,7 @@ class Given(TypedDict, total=False):
     tpot_ms: float | str | None
     e2e_ms: float | str | None
     percentile: str | None
+    loop: str | None
 
 
 def read_workload(
@@ -60,9 +61,23 @@ def read_workload(
     update: dict[str, Any] = {"slo": workload.slo.model_copy(update=slo)}
     if "rate" in told:
         update["rate_rps"] = number(told["rate"], "--rate", "--rate", _RATE, "requests a second")
+    if "loop" in told:
+        update["arrivals"] = _loop(told["loop"], update.get("rate_rps", workload.rate_rps))
+    elif "rate" in told:
+        update["arrivals"] = None
     asked = base.values | ({"isl", "osl"} & set(told)) | {f"slo.{key}" for key in slo}
     values = ["isl", "osl", *(f"slo.{key}" for key in Slo.model_fields if key != "e2e_ms")]
     return workload.model_copy(update=update), [value for value in values if value not in asked]
+
+
+def _loop(told: str, rate: float | None) -> Loop:
+    """How requests come where no rate is asked for. Raises InputError."""
+    if told not in get_args(Loop):
+        raise InputError(f"`{told}` is no loop", "--loop", "open: random arrivals; closed: always in flight")
+    if told == "closed" and rate is not None:
+        text = "a closed loop serves as much as it can, and has no rate"
+        raise InputError(text, "--loop", "leave out --rate, or --loop closed")
+    return cast("Loop", told)
 
 
 def parse_budget(text: str | None) -> Budget:

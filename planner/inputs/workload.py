@@ -16,6 +16,7 @@ from planner.inputs.reuse import Idle, Reuse, Strict
 from planner.inputs.traffic import Traffic
 
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
+Loop = Literal["open", "closed"]
 LIMITS: Final = ("ttft_ms", "tpot_ms")
 """Fields of an SLO that are limits."""
 Positive = Annotated[float, Field(ge=1e-12, le=1e12)]
@@ -61,11 +62,13 @@ class Slo(Strict):
 
 
 class Workload(Strict):
-    """Either `buckets`, or `isl`/`osl` for one bucket. No `rate_rps`: as much as possible, closed loop."""
+    """Either `buckets`, or `isl`/`osl` for one bucket. No `rate_rps`: as much as possible, `arrivals` open
+    (at random) or closed (None, too: as many requests always in flight)."""
 
     name: str = "custom"
     buckets: Annotated[list[Bucket], Field(min_length=1)]
     rate_rps: Annotated[float, Field(ge=1e-12, le=1e9)] | None = None
+    arrivals: Loop | None = None
     slo: Slo = Slo()
     prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0.0
     max_osl: Tokens | None = None
@@ -74,9 +77,14 @@ class Workload(Strict):
     traffic: Traffic | None = None
 
     @property
-    def loop(self) -> Literal["open", "closed"]:
-        """How load arrives: open, at its rate; closed, as much as is served."""
-        return "closed" if self.rate_rps is None else "open"
+    def loop(self) -> Loop:
+        """How load arrives: open, at random, of a rate always; closed, as much as is served.
+
+        >>> w = {"buckets": [{"isl": 8, "osl": 2}]}
+        >>> [Workload(**w, **more).loop for more in ({}, {"rate_rps": 1}, {"arrivals": "open"})]
+        ['closed', 'open', 'open']
+        """
+        return "open" if self.rate_rps is not None or self.arrivals == "open" else "closed"
 
     @property
     def decodes(self) -> bool:
@@ -101,6 +109,12 @@ class Workload(Strict):
             return data
         rest = {k: v for k, v in data.items() if k not in given}
         return rest | {"buckets": [{"isl": data.get("isl", 1024), "osl": data.get("osl", 256)}]}
+
+    @model_validator(mode="after")
+    def _a_rate_is_open(self) -> Workload:
+        if self.rate_rps is not None and self.arrivals == "closed":
+            raise ValueError("a closed loop has no rate: leave out `rate_rps`, or `arrivals`")
+        return self
 
     @model_validator(mode="after")
     def _room_for_answers(self) -> Workload:

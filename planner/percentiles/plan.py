@@ -36,7 +36,7 @@ def known(asked: Asked) -> bool:
     bursts = asked.trace is not None or bool(w.traffic and w.traffic.dispersion)
     plain = asked.options.survive is None and asked.only is None and asked.objective.spends in AGAINST
     percentile = bursts and w.slo.percentile != "mean"
-    return plain and w.loop == "open" and (percentile or w.slo.e2e_ms is not None)
+    return plain and w.rate_rps is not None and (percentile or w.slo.e2e_ms is not None)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from planner.reading.names import unfit_title
 Only = Callable[[Any, Any, ResolvedCluster], Any]
 """From a pool, what is asked of it and the cluster to a pool of some of its designs (`planner/imports`)."""
 
-LOADS: Final = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "e2e_ms", "percentile")
+LOADS: Final = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "e2e_ms", "percentile", "loop")
 """Arguments that state a load."""
 
 
@@ -187,7 +187,7 @@ def _refuse_whole_times(workload: Workload, options: Options, profiled: bool) ->
     if workload.slo.e2e_ms is None:
         return
     for bad, text, hint in (
-        (workload.loop == "closed", "a limit on whole requests is kept in a replay at a rate", "add --rate"),
+        (workload.rate_rps is None, "a limit on whole requests is kept in a replay at a rate", "add --rate"),
         (options.survive is not None, "whole requests are not promised beside lost nodes", "leave one out"),
         (profiled or options.engine == "chains", "whole requests are not promised for these", "leave it out"),
         (
@@ -229,12 +229,12 @@ def goal(options: Options, workload: Workload, cluster: ResolvedCluster, profile
             raise InputError(text, where, f"add price_usd_per_hour{hint}")
     if options.objective is not None:
         asked = named(options.objective)
-        if not asked.more and workload.loop == "closed":
+        if not asked.more and workload.rate_rps is None:
             raise InputError(
                 f"objective {options.objective} needs a rate to serve", where="--objective", hint="add --rate"
             )
         return asked
-    if workload.loop == "closed":
+    if workload.rate_rps is None:
         return THROUGHPUT
     return COST if priced else GPUS
 
@@ -253,7 +253,7 @@ def lowered(options: Options) -> list[schema.PlanWarning]:
 
 def _unsaid(workload: Workload) -> set[str]:
     """Fields of a workload that say nothing where nothing is found again, or no hours are told."""
-    return {name for name in ("reuse", "idle", "traffic") if not getattr(workload, name)}
+    return {name for name in ("reuse", "idle", "traffic", "arrivals") if not getattr(workload, name)}
 
 
 def problem_of(asked: Asked) -> schema.Problem:

@@ -53,7 +53,7 @@ def pose(asked: Asked) -> tuple[Asked, Pool, Question]:
         if not asked.offload:
             return _offloaded(asked, pool)
         raise NoRoom(f"{asked.card.name} does not fit, not even with weights in host memory")
-    carries = _Carries(asked) if asked.workload.loop == "open" else None
+    carries = _Carries(asked) if asked.workload.rate_rps is not None else None
     relaxed = _relaxed(asked, near, carries) if near else None
     if relaxed is None and served:
         return asked, pool, question

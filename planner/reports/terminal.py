@@ -78,6 +78,12 @@ def section(console: Console, title: str, body: RenderableType) -> None:
     console.print(Padding(body, (0, 0, 0, 2), expand=False))
 
 
+def at_random(plan: Plan) -> bool:
+    """Whether the rate is the highest of random arrivals."""
+    workload = plan.problem.workload
+    return workload.get("rate_rps") is None and workload.get("arrivals") == "open"
+
+
 def headline(plan: Plan) -> Text:
     """The answer in two lines: what runs where, and what comes of it."""
     problem, p = plan.problem, plan.predicted
@@ -88,7 +94,7 @@ def headline(plan: Plan) -> Text:
         (str(problem.model["name"]), "bold"),
         " on ",
         (str(problem.cluster.get("name", "cluster")), "bold"),
-        f", {used(plan):,} of {owned(plan):,} GPUs\n",
+        f", {used(plan):,} of {owned(plan):,} GPUs{', random arrivals' if at_random(plan) else ''}\n",
         (first, "bold green"),
         f" · {second} · TTFT {say.milliseconds(p.ttft_ms.value)}",
         f" · TPOT {say.milliseconds(p.tpot_ms.value)}" if p.tpot_ms.value else "",

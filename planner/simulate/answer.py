@@ -273,7 +273,8 @@ def _arrivals(servers: Servers, ask: Ask, in_flight: int | None) -> str:
         return f"the requests of {ask.trace.path}{stretched}"
     if in_flight is not None:
         return f"{in_flight:,} requests always in flight"
-    return f"at random (Poisson), {_rate(ask.rate or servers.workload.rate_rps or 0.0)}"
+    per_s = ask.rate or servers.workload.rate_rps or servers.plan.predicted.rps.value
+    return f"at random (Poisson), {_rate(per_s)}"
 
 
 def _rate(rps: float) -> str:

@@ -40,11 +40,11 @@ class Drawn:
 
 
 def drawn(servers: Servers, count: int | None, rate: float | None, seed: int) -> Drawn:
-    """Requests of the plan's buckets: at random times (Poisson) where it has a rate, or `rate` is given; else
-    as many always in flight as the plan has by Little's law. A lifetime of a request is warm-up."""
+    """Requests of the plan's buckets: at random times (Poisson) in an open loop, or where `rate` is given;
+    else as many always in flight as the plan has by Little's law. A lifetime of a request is warm-up."""
     rng = np.random.default_rng(seed)
     predicted, workload = servers.plan.predicted, servers.workload
-    per_s = rate or workload.rate_rps
+    per_s = rate or workload.rate_rps or (predicted.rps.value if workload.loop == "open" else None)
     tokens = float(np.array(workload.shares) @ np.maximum(servers.osl - 1, 0.0))
     ttft_s, tpot_s = predicted.ttft_ms.value / 1e3, predicted.tpot_ms.value / 1e3
     lifetime_s = ttft_s + tokens * tpot_s

@@ -255,7 +255,7 @@ def expected(servers: Servers) -> dict[str, Times]:
     """Milliseconds by "ttft_ms" and "tpot_ms", then by percentile, mean over requests as plans have it. Empty
     where formulas know means only: in closed loops, and of prefill/decode pairs."""
     plan = servers.plan
-    if servers.workload.rate_rps is None or any(r.role != "mixed" for r in plan.replicas):
+    if servers.workload.loop == "closed" or any(r.role != "mixed" for r in plan.replicas):
         return {}
     found: dict[str, Times] = {"ttft_ms": {}, "tpot_ms": {}}
     for percentile in get_args(Percentile):

@@ -175,6 +175,7 @@ class Options(Strict):
     tpot_ms: Finite | Literal["none"] | None = None
     e2e_ms: Finite | Literal["none"] | None = None
     percentile: str | None = None
+    loop: str | None = None
     objective: str | None = None
     budget: str | None = None
     engine: str | None = None
@@ -211,6 +212,7 @@ class Vary(Strict):
     tpot_ms: Values[Finite | Literal["none"]] | None = None
     e2e_ms: Values[Finite | Literal["none"]] | None = None
     percentile: list[str] | None = None
+    loop: list[str | None] | None = None
     objective: list[str] | None = None
     budget: list[str | None] | None = None
     engine: list[str] | None = None

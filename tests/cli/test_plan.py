@@ -41,7 +41,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
 def test_options_reach_the_api_under_its_names(api: FakeApi) -> None:
     line = (
         "plan c.yaml --model m --rate 3 --ttft-ms none --tpot-ms 40 --percentile p95 --time-limit 9 --seed 4"
-        " --simple 0.1 --max-utilisation 0.9"
+        " --simple 0.1 --max-utilisation 0.9 --loop open"
     )
     app.run([*line.split(), "--budget", "gpus=8", "--engine", "vllm", "--isl", "10"])
 
@@ -50,7 +50,7 @@ def test_options_reach_the_api_under_its_names(api: FakeApi) -> None:
     assert args == ("c.yaml", "m")
     expected = {
         "rate": 3.0, "ttft_ms": "none", "tpot_ms": "40", "percentile": "p95", "time_limit_s": 9.0,
-        "seed": 4, "simple": 0.1, "max_utilisation": 0.9,
+        "seed": 4, "simple": 0.1, "max_utilisation": 0.9, "loop": "open",
         "budget": "gpus=8", "engine": "vllm", "isl": 10, "osl": None, "workload": "chat",
     }  # fmt: skip
     assert {name: options[name] for name in expected} == expected

@@ -120,6 +120,8 @@ def test_shares_add_up_to_one():
         ({"ttft_ms": 0}, "`--ttft-ms` must be greater than 0"),
         ({"tpot_ms": "nan"}, "`--tpot-ms` must be a finite number"),
         ({"percentile": "p96"}, "unknown percentile `p96`"),
+        ({"loop": "ajar"}, "`ajar` is no loop"),
+        ({"loop": "closed", "rate": 3}, "a closed loop serves as much as it can"),
     ],
 )
 def test_an_impossible_option_is_refused_by_name(options: dict[str, Any], message: str):
@@ -211,3 +213,11 @@ def test_a_budget_that_is_none_is_refused(text: str, message: str, hint: str):
     assert message in caught.value.message
     assert hint in (caught.value.hint or "")
     assert caught.value.where == "--budget"
+
+
+@pytest.mark.parametrize(
+    ("options", "loop"),
+    [({}, "closed"), ({"loop": "open"}, "open"), ({"loop": "closed"}, "closed"), ({"rate": 2}, "open")],
+)
+def test_arrivals_are_at_random_at_a_rate_or_where_that_is_asked_for(options: dict[str, Any], loop: str):
+    assert read_workload("chat", **options)[0].loop == loop

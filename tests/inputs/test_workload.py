@@ -77,6 +77,7 @@ def test_a_limit_that_is_none_is_no_promise_and_one_of_whole_requests_is_written
         ({"traffic": {"slot_s": 60, "rate_rps": [1], "shares": [[0.5, 0.5]]}}, "2 shares, there are 1 buck"),
         ({"slo": {"ttft_ms": 0}}, "greater than or equal to 0.0000"),
         ({"slo": {"percentile": "p42"}}, "'mean', 'p50', 'p90', 'p95' or 'p99'"),
+        ({"rate_rps": 2, "arrivals": "closed"}, "a closed loop has no rate"),
         ({"rate_rps": 0}, "greater than or equal to 0.0000"),
         ({"isl": 0}, "greater than or equal to 1"),
         ({"rate": 5}, "Extra inputs"),

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.inputs.traces import Trace
 from planner.plans.schema import Plan
-from planner.simulate.arrivals import traced, whole
+from planner.simulate.arrivals import drawn, traced, whole
 from planner.simulate.groups import Servers
 
 PLAN = Path(__file__).resolve().parents[1] / "golden" / "plan.json"
@@ -36,3 +37,13 @@ def test_a_prefix_cache_that_finds_nearly_all_leaves_the_mean_to_compute():
 
     for computed in traced(servers, trace, None).load.new.values():
         assert abs(computed.mean() - 1.28) < 0.005
+
+
+def test_an_open_loop_without_a_rate_is_replayed_at_the_rate_that_the_plan_says():
+    document = json.loads(PLAN.read_text())
+    document["problem"]["workload"] |= {"rate_rps": None, "arrivals": "open"}
+    plan = Plan.model_validate(document)
+    load = drawn(Servers(plan), 20_000, None, 0).load
+
+    assert load.in_flight is None
+    assert 20_000 / load.requests.arrival_s[-1] == pytest.approx(plan.predicted.rps.value, rel=0.03)
