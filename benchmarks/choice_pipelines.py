@@ -34,8 +34,10 @@ from planner.reading.documents import Document
 Row = Mapping[str, str]
 
 TURNS = {"trtllm": ((0, 0, 0), (0, 13, 0)), "vllm": ((0, 0, 0), (0, 7, 0)), "sglang": ((0, 5, 4), (0, 5, 5))}
-"""Engine → first version, version after the last whose stages were seen to take turns. FasterTransformer's
-rows are asked as TensorRT-LLM 0.12, the oldest there is."""
+"""Engine → first version, version after the last whose stages were seen to take turns."""
+
+FASTER = "FasterTransformer"
+"""Asked as TensorRT-LLM 0.12, the oldest there is; it cuts no small batch into micro-batches."""
 
 NODE_GB_PER_S = {
     "nvlink+8x200Gb IB": 200.0,
@@ -130,6 +132,8 @@ def kind_of(row: Row) -> str:
     """The class of a pipeline."""
     if row["engine"] == "llama.cpp":
         return "llama.cpp, " + ("prompts" if row["role"] == "prefill" else "answers")
+    if engine_of(row) == FASTER:
+        return FASTER
     if takes_turns(row):
         return "in turn"
     return "overlapped, unlike stages among themselves" if row["stages"] else "overlapped"
@@ -176,9 +180,9 @@ def is_whole(row: Row) -> bool:
 
 
 def engine_of(row: Row) -> str:
-    """Engine and version, FasterTransformer by its name."""
-    if "FasterTransformer" in row["source"]:
-        return "FasterTransformer"
+    """Engine and version; FasterTransformer, which is none of ours, by its name."""
+    if FASTER in row["source"]:
+        return FASTER
     return " ".join(filter(None, (row["engine"], row["engine_version"])))
 
 

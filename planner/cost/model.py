@@ -3,7 +3,7 @@
 A step is one engine iteration of a server (an attention-dp rank with its stages; its peers do the same).
 Every distinct layer is timed once and counted as often as a stage has it; a step takes the fullest stage.
 With pp stages it is one round of pp micro-batches: pp times the fullest stage, and the hops of one token's
-way.
+way; where the stages of an engine take turns, pp times all stages.
 
 With speculative decoding (planner/drafts) a step verifies 1 + `draft_tokens` tokens of every sequence, whose
 cache it reads once, and drafts the next ones.
@@ -23,7 +23,7 @@ from planner.cost.banded import Banded
 from planner.cost.calibration import Calibration, Traits, shipped
 from planner.cost.communication import Links
 from planner.cost.efficiency.reading import Chip, Efficiency
-from planner.cost.eras import engine_of
+from planner.cost.eras import TAKING_TURNS, engine_of
 from planner.cost.fused import norm_apart_s
 from planner.cost.launches import AROUND_S, Kernels, graph_tokens, hidden, launching_s
 from planner.cost.layers import ACTIVATION_BYTES, Layers
@@ -68,7 +68,7 @@ class CostModel(Banded):
     ) -> None:
         self.card, self.node_class, self.precisions = card, node_class, precisions
         self.memory_share = told.memory_share
-        self.engine = engine_of(engine)
+        self.engine, self.takes_turns = engine_of(engine), engine in TAKING_TURNS
         self.chip = Chip.of(node_class.device)
         self.calibration = calibration or shipped()
         self.traits = Traits.of(card, node_class.device, engine, precisions)
@@ -144,6 +144,10 @@ class CostModel(Banded):
         batches = np.clip(sequences, 1.0, self.concurrent(designs))
         return self._engine_s(sequences, batches)
 
+    def concurrent(self, designs: Designs) -> Ints:
+        """Micro-batches that pass the stages at once: one where these take turns."""
+        return np.ones_like(designs.pp) if self.takes_turns else designs.pp
+
     @property
     def most_gpus(self) -> int:
         """GPUs there are for one replica."""
@@ -187,14 +191,18 @@ class CostModel(Banded):
         engine itself, shape (n,) each.
 
         k micro-batches share the work: pp of them, or as many as there are sequences. A round takes k times
-        the fullest stage, and never less than one micro-batch's way through all stages.
+        the fullest stage, and never less than one micro-batch's way through all stages; where stages take
+        turns, k times that way.
         """
-        k = np.where(load.tokens > 0, designs.pp, np.clip(load.sequences, 1.0, designs.pp))
+        cut = (load.tokens > 0) & (not self.takes_turns)
+        k = np.where(cut, designs.pp, np.clip(load.sequences, 1.0, designs.pp))
         own = load.divided(k, designs.cp)
         fullest, all_stages = self._stages_s(designs, own)
         waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
-        kernels = np.maximum(k * fullest, all_stages) * waits + self.hops_s(designs, own)
-        return kernels, self._engine_s(load.sequences, k)
+        hops = self.hops_s(designs, own)
+        if self.takes_turns:
+            return k * (all_stages * waits + hops), self._engine_s(load.sequences, k)
+        return np.maximum(k * fullest, all_stages) * waits + hops, self._engine_s(load.sequences, k)
 
     def _engine_s(self, sequences: Floats, micro_batches: Floats | float) -> Floats:
         """Seconds of the engine itself in a round of so many micro-batches without prompts."""

@@ -194,6 +194,18 @@ def test_a_full_pipeline_takes_its_fullest_stage_for_every_micro_batch():
     assert model.step_s(two, Load.of(64, 1000))[0] == pytest.approx(2 * stage + hops)
 
 
+@pytest.mark.parametrize("era", ["vllm-0.6", "trtllm-0.12", "sglang-0.5.6"])
+def test_stages_of_an_engine_that_takes_turns_all_work_for_every_micro_batch(era):
+    """Two stages and 64 sequences: twice a batch of 32 through the whole model, and its hops."""
+    model, two, whole = cost(engine=era), designs((1, 2, 1, 1, 1)), tensor_parallel(1)
+    hops = model.hops_s(two, Load.of(np.full(1, 32.0)))[0]
+    each = model.step_s(whole, Load.of(32, 1000))[0]
+
+    assert model.step_s(two, Load.of(64, 1000))[0] == pytest.approx(2 * (each + hops))
+    assert model.concurrent(two) == 1
+    assert cost(engine=era.split("-")[0]).concurrent(two) == 2
+
+
 def test_a_lone_sequence_passes_each_stage_once():
     """With one sequence in flight, stages add up to the whole model: depth costs hops only."""
     model = cost()
