@@ -1,7 +1,7 @@
 """Choices of the planner against measured comparisons: `python -m benchmarks.choice SECTION…`.
 
-Sections: `splits` of prefill and decode. The measurements lie in `../shared`; without them nothing is
-printed on stdout.
+Sections: `pipelines` beside layouts of one stage, `splits` of prefill and decode. The measurements lie in
+`../shared`; without them nothing is printed on stdout.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks.choice import splits
+from benchmarks.choice import pipelines, splits
 from benchmarks.truth import SERVING
 
-SECTIONS: Mapping[str, Callable[[], str]] = {"splits": splits.report}
+SECTIONS: Mapping[str, Callable[[], str]] = {"pipelines": pipelines.report, "splits": splits.report}
 """What prints a section, by its name."""
 
 

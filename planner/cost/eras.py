@@ -64,7 +64,7 @@ HOSTS = {"trtllm-1.0": "trtllm-1.1", "sglang-0.5.11": "sglang"}
 """Eras of 2025 → those whose first tokens they share: what a request waits for beside the steps."""
 
 TAKING_TURNS = {"vllm-0.6", "trtllm-0.12", "sglang-0.5.6"}
-"""Eras whose pipeline stages were seen to work one after the other (`benchmarks/choice_pipelines.py`)."""
+"""Eras whose pipeline stages were seen to work one after the other (`benchmarks/choice/pipelines.py`)."""
 
 LATER = ("blackwell_dc", "blackwell_rtx", "cdna4")
 """Generations that no engine of 2024 runs on: such a number is that of an image around today's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.choice_pipelines import ASKED, FAST, SLOW, asked, factors, hops_table, takes_turns
+from benchmarks.choice.pipelines import ASKED, FAST, SLOW, asked, factors, hops_table, takes_turns
 from planner.predict.predictions import Prediction
 
 ROW = dict.fromkeys(ASKED, "") | {

@@ -1,4 +1,4 @@
-"""Pipelines that were measured beside layouts without stages: `python -m benchmarks.choice_pipelines`.
+"""Pipelines that were measured beside layouts without stages: `python -m benchmarks.choice pipelines`.
 
 Rows of one group of `pipelines.csv` share all but the layout. A pipeline's gain is its rate over that of
 the group's rows of one stage (their geometric mean), and its factor the predicted gain over the measured
@@ -13,7 +13,6 @@ its first token takes under the lower one, predicted over measured. None of thes
 from __future__ import annotations
 
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,16 +68,13 @@ class Factor:
     factor: float
 
 
-def main() -> None:
-    """Read, predict, print."""
-    if not (SERVING / "pipelines.csv").is_file():
-        print("skipped: no measurements beside the repository", file=sys.stderr)
-        return
+def report() -> str:
+    """The tables."""
     rows = read("pipelines.csv")
     answers = asked(rows)
-    found = factors(rows, answers)
-    print(f"{sum(isinstance(a, Prediction) for a in answers)} of {len(rows)} rows are predicted")
-    print(by_kind(found), hops_table(rows, answers), sep="\n\n")
+    predicted = sum(isinstance(answer, Prediction) for answer in answers)
+    tables = by_kind(factors(rows, answers)), hops_table(rows, answers)
+    return "\n\n".join((f"{predicted} of {len(rows)} rows are predicted", *tables))
 
 
 def asked(rows: Sequence[Row]) -> list[Answer]:
@@ -225,7 +221,3 @@ def hops_table(rows: Sequence[Row], answers: Sequence[Answer]) -> str:
             off.append(told / seen)
             lines.append([f"tp{tp} pp{pp}", isl, f"{told:.2f}", f"{seen:.2f}", f"{off[-1]:.2f}"])
     return table(heads, [*lines, ["typical factor", "", "", "", figures(off)[2]]])
-
-
-if __name__ == "__main__":
-    main()
