@@ -129,7 +129,7 @@ def _found(mix: Mix, model: str, tpot_ms: float | None, way: Way) -> Found | Non
     """The best fleet within the way's space; None where there is none."""
     slo = Slo(ttft_ms=None, tpot_ms=tpot_ms)
     load = Workload(buckets=[Bucket(isl=1024, osl=256)], slo=slo)
-    asked: Asked = read(mix.cluster(), model, None, load, {}, {"engine": "vllm", "gap": 0.0})
+    asked: Asked = read(mix.cluster(), model, None, load, {}, {"engine": "vllm", "gap": 0.0, "risk": 0.5})
     try:
         _, pool, question = pose(replace(asked, freedom=way.freedom))
     except Infeasible:

@@ -212,6 +212,8 @@ def _instead(asked: Asked, limits: Limits, began: float, tell: Progress) -> sche
     """Chains over declared links, where any engine may do and no replica can; None: they can't either."""
     if asked.options.engine != "any" or not asked.cluster.links or asked.options.survive is not None:
         return None
+    if "options.risk" in asked.defaulted:
+        asked = asked.at_median
     try:
         return _chained(asked, limits, began, tell)
     except (Infeasible, InputError):

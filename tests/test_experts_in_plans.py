@@ -30,7 +30,7 @@ def recorded():
 def planned(recorded, tmp_path_factory):
     path = tmp_path_factory.mktemp("loads") / "loads.json"
     path.write_text(json.dumps(recorded.tolist()))
-    return plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path, engine="vllm", explain=False)
+    return plan(None, "deepseek-v3", gpus="8xh200", expert_loads=path, engine="vllm", risk=0.5, explain=False)
 
 
 def test_a_hot_expert_is_copied_and_the_plan_says_where(planned, recorded):
@@ -56,7 +56,9 @@ def test_copies_take_memory_from_the_cache(planned, tmp_path):
     r = planned.replicas[0]
     even = tmp_path / "even.json"
     even.write_text(json.dumps([[1.0] * EXPERTS] * LAYERS))
-    plain = plan(None, "deepseek-v3", gpus="8xh200", expert_loads=even, engine=r.engine, explain=False)
+    plain = plan(
+        None, "deepseek-v3", gpus="8xh200", expert_loads=even, engine=r.engine, risk=0.5, explain=False
+    )
     other = plain.replicas[0]
     same = [(x.tp, x.pp, x.attn_dp, x.moe_tp, x.ep) for x in (r, other)]
 

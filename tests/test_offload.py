@@ -194,7 +194,7 @@ def test_the_other_engine_is_shown():
 
 
 def test_a_limit_that_host_memory_cannot_keep_is_named():
-    with pytest.raises(Infeasible, match=r"no replica design keeps TPOT 10 ms \(best") as caught:
+    with pytest.raises(Infeasible, match=r"no replica design keeps .*TPOT 10 ms \(best") as caught:
         api.plan(REPO / "cluster_configs/examples/one-4090-128gb.yaml", "gpt-oss-120b", tpot_ms=10)
 
     assert "--tpot-ms" in (caught.value.hint or "")
@@ -213,7 +213,11 @@ def test_plans_are_sound_under_any_load(load):
     """Many requests at once share experts that are copied to the GPU."""
     named = {"ttft_ms": "none"} | load if "percentile" in load else load
     plan = api.plan(
-        REPO / "cluster_configs/examples/one-4090-128gb.yaml", "gpt-oss-120b", work_limit=1000, **named
+        REPO / "cluster_configs/examples/one-4090-128gb.yaml",
+        "gpt-oss-120b",
+        work_limit=1000,
+        risk=0.5,
+        **named,
     )
 
     assert check(plan) == []
@@ -239,6 +243,6 @@ def test_offline_the_link_is_shared_by_many_sequences():
     assert check(many) == []
     assert many.predicted.out_tok_per_s.value == pytest.approx(float(said[1]), rel=0.05)
     assert many.replicas[0].max_batch == pytest.approx(float(said[2]), rel=0.05)
-    assert many.predicted.out_tok_per_s.value > 50 * one.predicted.out_tok_per_s.value
+    assert many.predicted.out_tok_per_s.value > 20 * one.predicted.out_tok_per_s.value
     assert many.predicted.tpot_ms.value < 1.5 * one.predicted.tpot_ms.value
     assert "bound by NVLink-C2C" in bound(many.replicas[0])

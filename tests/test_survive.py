@@ -56,6 +56,7 @@ def test_what_a_plan_of_few_kinds_gives_up_is_not_what_surviving_costs():
         osl=500,
         tpot_ms=100,
         survive="node:50%",
+        risk=0.5,
         **{**QUICK, "explain": True},
     )
 

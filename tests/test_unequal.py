@@ -41,7 +41,7 @@ def test_a_model_that_fits_only_on_both_cards_together_runs_on_both():
 
 
 def test_the_gain_over_one_class_a_replica_is_told():
-    made = plan(cluster(), "qwen3-32b-fp8", engine="vllm")
+    made = plan(cluster(), "qwen3-32b-fp8", engine="vllm", risk=0.5)
     alone = next(a for a in made.alternatives if "one device class a replica" in a.what)
 
     assert {stage.device for stage in made.replicas[0].stages} == {"rtx-3090", "rtx-5090"}

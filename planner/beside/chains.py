@@ -18,7 +18,7 @@ MOST_NODES, CHAINS_S = 24, 2.0
 
 
 def chains(planned: Planned) -> Iterator[Alternative]:
-    """The best chains found, against the bound of them all."""
+    """The best chains found at the median prediction, against the bound of them all."""
     cluster = planned.asked.cluster
     nodes = sum(c.node_count for c in cluster.classes)
     if not cluster.links or nodes > MOST_NODES or not planned.open_ended or planned.asked.offload:
@@ -28,7 +28,7 @@ def chains(planned: Planned) -> Iterator[Alternative]:
 
     try:
         seconds = min(CHAINS_S, left_s())
-        _, posed, _, replicas = chained.chosen(replace(planned.asked, defaulted=[]), seconds)
+        _, posed, _, replicas = chained.chosen(replace(planned.asked.at_median, defaulted=[]), seconds)
     except Infeasible as error:
         yield Alternative(
             what=WHAT, objective=None, loss=None, why=error.message, status="none_found", seconds=CHAINS_S

@@ -1,4 +1,4 @@
-"""What being surer costs: the best fleet that keeps each limit with a chance that nobody asked for."""
+"""What caution costs: the best fleet whose limits hold by the median prediction alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from planner.beside.planned import Planned
 from planner.beside.reasons import describe
 from planner.candidates.deadline import late
+from planner.inputs.options import MEDIAN
 from planner.plans.found import Found, groups
 from planner.plans.predicted import chances
 from planner.plans.schema import Alternative
@@ -15,17 +16,18 @@ from planner.replicas.again import anew
 from planner.search.find import find
 from planner.search.shortlists import foremost, unserved
 
-SURER = 0.2
-"""The risk whose price is told where the median prediction was assumed (0.5): four of five predictions keep
-their limits then."""
+SURE = 0.995
+"""Chance from which on a limit holds nobody back: the bold fleet is the plan, and nothing is solved."""
+
+WORTH = 0.01
+"""Gain of the bold fleet from which on it is shown: below, it is within the gap of a plan."""
 
 
 def risk_price(planned: Planned) -> list[Alternative]:
-    """The best fleet at the risk `SURER`, where no risk was asked for; none without limits to keep, with
-    weights in host memory (their limits are the tightest there are), or where time was short.
+    """Return the best fleet at the median prediction, where no risk was asked for and it is better.
 
-    Where the plan's own chances are as good it is that fleet, and nothing is solved. Else one solve says what
-    fleets as cautious as asked lose.
+    None without limits to keep, with weights in host memory (their limits are the tightest there are), or
+    where time was short.
     """
     asked, best = planned.asked, planned.found
     slo, ours = asked.workload.slo, planned.fleet.objective
@@ -33,47 +35,43 @@ def risk_price(planned: Planned) -> list[Alternative]:
         return []
     if slo.ttft_ms is None and slo.tpot_ms is None:
         return []
-    what = f"limits kept with a chance of {_percent(1 - SURER)} (--risk {SURER:g})"
     own = min((x for x in chances(best, planned.made) if x is not None), default=1.0)
-    if own >= 1 - SURER:
-        return [Alternative(what=what, objective=ours, loss=0.0, why="this plan keeps them so")]
-    rival = _surer(planned)
-    if rival is None:
-        return [Alternative(what=what, objective=None, loss=None, why="no replica is as sure to keep them")]
-    if rival.solution.status == "infeasible":
-        few = " of as few kinds of replica" if best.space.most_kinds else ""
-        why = f"no fleet{few} is as sure to keep them"
-        return [Alternative(what=what, objective=None, loss=None, why=why)]
-    objective = planned.known(rival.solution)
-    if objective is None:
+    rival = None if own >= SURE else _bold(planned)
+    objective = None if rival is None else planned.known(rival.solution)
+    if rival is None or objective is None or planned.fleet.gain(objective) < WORTH:
         return []
-    why = f"{describe(groups(rival))}; this plan keeps them with a chance of {_percent(own)}"
-    loss = max(-planned.fleet.gain(objective), 0.0)
-    return [Alternative(what=what, objective=objective, loss=loss, why=why)]
+    odds = min((x for x in chances(rival, groups(rival)) if x is not None), default=1.0)
+    kept = f"keeps the limits with a chance of {_percent(odds)}, this plan with {_percent(own)}"
+    why = f"{describe(groups(rival))}; {kept}"
+    what = f"limits kept by the median prediction (--risk {MEDIAN:g})"
+    return [Alternative(what=what, objective=objective, loss=0.0, why=why)]
 
 
-def _surer(planned: Planned) -> Found | None:
-    """The best fleet at the risk `SURER` of no more kinds of replica than the plan may have, so that what the
-    plan gives up for few is not gained: of designs that the best candidates have; of all where those make no
-    fleet or stages stand on several classes. None where no replica keeps the limits so. Raises OutOfTime."""
+def _bold(planned: Planned) -> Found | None:
+    """Return the best fleet at the median with no more kinds of replica than the plan may have.
+
+    So what the plan gives up for few kinds is not counted. Designs of the best candidates come first; all are
+    tried where those make no fleet or stages stand on several classes. None where no replica keeps the
+    limits. Raises OutOfTime.
+    """
     asked, best = planned.asked, planned.found
     few = best.space.most_kinds
-    surer = replace(asked, options=asked.options.model_copy(update={"risk": SURER}))
+    bold = replace(asked, options=asked.options.model_copy(update={"risk": MEDIAN}))
     if not any(best.candidates[c].design.stages for c in best.solution.replicas):
         question = replace(planned.question, most_kinds=few)
         levels = {c.level for c in best.pool.candidates} - {0}
         among = foremost(best.pool, best.solution.least, question.sign)
-        pool = anew(among, best.cluster.classes, ask_of(surer), levels=levels)
+        pool = anew(among, best.cluster.classes, ask_of(bold), levels=levels)
         if not unserved(question.state(pool, "bound")):
             found = find(question, pool, planned.limits)
             if found.solution.status != "infeasible":
                 return found
-    pool, question = pooled(surer)
+    pool, question = pooled(bold)
     question = replace(question, most_kinds=few)
     if not unserved(question.state(pool, "bound")):
         return find(question, pool, planned.limits)
     if pool.late:
-        raise late()  # what is as sure may be among what was not looked at
+        raise late()  # a bold fleet may be among what was not looked at
     return None
 
 

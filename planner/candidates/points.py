@@ -160,7 +160,7 @@ def _some_points(
     caution = s.caution(role)[:, index, None]
     ttft_s, tpot_s = caution[0] * e.ttft_s, caution[1] * e.tpot_s
     filled = [rate * (kv @ s.mix.share), *(rate * (row[index] @ s.mix.share) for row in s.beside)]
-    filled.append(seated(s, sequences, rate[:, None] * s.mix.share, ttft_s, e.utilisation, role))
+    filled.append(seated(s, sequences, rate[:, None] * s.mix.share, e.ttft_s, e.utilisation, role))
     other = np.broadcast_to(np.max(filled, axis=0)[:, None] - 1, work.shape).copy()
     other[~np.isfinite(rate)] = np.inf
     none = np.full(work.shape, -1.0)

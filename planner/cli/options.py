@@ -88,7 +88,7 @@ ExpertLoadsOpt = Annotated[
     str | None, opt("--expert-loads", "Recorded loads of experts, to balance them by.", "FILE")
 ]
 RiskOpt = Annotated[
-    float | None, opt("--risk", "Limits hold with probability 1 - R; default 0.5, the median.", "R")
+    float | None, opt("--risk", "Limits hold with probability 1 - R; default 0.2; 0.5: the median.", "R")
 ]
 SimpleOpt = Annotated[
     float, opt("--simple", "What fewer kinds of replica may cost; 0: the best itself.", "S")

@@ -41,7 +41,7 @@ def plan(
     calibration: o.CalibrationOpt = None,
     expert_loads: o.ExpertLoadsOpt = None,
     risk: o.RiskOpt = None,
-    simple: o.SimpleOpt = 0.03,
+    simple: o.SimpleOpt = 0.05,
     max_utilisation: o.MaxUtilisationOpt = 0.98,
     survive: o.SurviveOpt = None,
     speculation: o.SpeculationOpt = "off",

@@ -23,6 +23,10 @@ else:
 MEDIAN = 0.5
 """The risk at which the median prediction keeps every limit."""
 
+RISK = 0.2
+"""The default risk: four of five predictions keep every limit. A plan at the median breaks its limit half of
+the time, as the best plans stand just at it."""
+
 
 class Budget(Strict):
     """Hard limits over the whole plan; None = no limit."""
@@ -48,8 +52,8 @@ class Options(Strict):
     precision: str | None = None  # None: the checkpoint's
     kv_precision: str | None = None
     precisions: tuple[str, ...] | None = None  # of the weights, that are tried beside the plan's; None: none
-    risk: Annotated[float, Field(ge=1e-9, le=MEDIAN)] = MEDIAN  # above, the median breaks the promise
-    simple: Annotated[float, Field(ge=0, lt=1)] = 0.03  # of the best, given up for fewer kinds of replica
+    risk: Annotated[float, Field(ge=1e-9, le=MEDIAN)] = RISK  # above, the median breaks the promise
+    simple: Annotated[float, Field(ge=0, lt=1)] = 0.05  # of the best, given up for fewer kinds of replica
     max_utilisation: Annotated[float, Field(gt=0, lt=1)] = 0.98  # of a server that only prefills, at most
     survive: Survive | None = None  # None: what a lost node takes with it is lost
     speculation: str | None = None  # what drafts: auto, mtp, eagle, ngram, draft:MODEL; None: nothing

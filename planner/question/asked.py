@@ -15,7 +15,7 @@ from planner.cost.calibration import Calibration, shipped
 from planner.designs.precision import precision_named, precisions
 from planner.drafts.kinds import drafts_of
 from planner.errors import InputError, nearest
-from planner.inputs.options import Options
+from planner.inputs.options import MEDIAN, Options
 from planner.inputs.reading import parse_budget, parse_survive, read_workload
 from planner.inputs.traces import Trace, read_trace
 from planner.inputs.workload import Workload
@@ -48,6 +48,13 @@ class Asked:
     model_id: str = ""  # under which engines load the model: as it was asked for
     only: Only | None = None  # what is kept of all candidates; None: all
     trace: Trace | None = None  # when requests came, where that was recorded
+
+    @property
+    def at_median(self) -> Asked:
+        """The same with limits kept by the median prediction, which nobody assumed."""
+        defaulted = [name for name in self.defaulted if name != "options.risk"]
+        options = self.options.model_copy(update={"risk": MEDIAN})
+        return replace(self, options=options, defaulted=defaulted)
 
     def loaded(self, **changes: Any) -> Asked:
         """The same with changes to its workload."""
@@ -93,8 +100,11 @@ def read(
     _refuse_unknown_precisions(card, chosen)
     drafts_of(card, chosen.speculation, chosen.acceptance, chosen.draft_tokens)  # which the model must have
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
+    by_median = profiled or chosen.engine == "chains"  # neither has bands
+    if by_median and "risk" not in asked_for:
+        chosen = chosen.model_copy(update={"risk": MEDIAN})
     names = ["objective", "engine", "precision", "kv_precision"]
-    if not profiled and chosen.engine != "chains":  # the user's own table; chains always go by the median
+    if not by_median:
         names.append("risk")
     defaulted += [f"options.{name}" for name in names if name not in asked_for]
     warnings = [schema.PlanWarning(code="input", message=text) for text in notes]

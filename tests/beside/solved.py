@@ -38,7 +38,7 @@ def on(cluster: ResolvedCluster, model: str, **asked) -> tuple[Asked, Question, 
 
 def _parts(asked):
     load = {k: v for k, v in asked.items() if k in LOADS}
-    return load, {"engine": "vllm"} | {k: v for k, v in asked.items() if k not in LOADS}
+    return load, {"engine": "vllm", "risk": 0.5} | {k: v for k, v in asked.items() if k not in LOADS}
 
 
 def ended(found: Found, **solution) -> Found:

@@ -23,7 +23,7 @@ def test_a_percentile_of_tpot_may_be_kept_only_by_more_load():
     """Answers of 12 tokens, whose limit is kept up to 3.1 sequences as well: at 3.6 the 95th percentile is
     too long, at 4.3 it is not, and with 4.6 there is no end of waiting."""
     load = {"isl": 20_000, "osl": 12, "ttft_ms": "none", "tpot_ms": 135, "percentile": "p95", "rate": 0.1}
-    asked = read(None, "llama-3.1-8b", "8xh100", "chat", load, {"engine": "vllm"})
+    asked = read(None, "llama-3.1-8b", "8xh100", "chat", load, {"engine": "vllm", "risk": 0.5})
     pool, _ = pooled(asked)
     s = pool.made[Key("h100-sxm", "vllm")].setup
     d = s.designs

@@ -111,6 +111,9 @@ def test_a_column_of_one_bucket_is_asked_under_that_bucket_alone(objective):
             flow = share / max(row[w] for row in c.bounds.values())
             a, b = touching(c, s, index_of(s, c), flow, what)
             op = operate(s, c, {w: flow}, 1)
+            if not np.isfinite(op.sequences):
+                assert share > 0.5  # rows of the bound let a server serve more of one bucket than it can
+                continue
             osl = UNLIKE.buckets[int(w)].osl
             first = op.tpot_s[int(w)] if c.role == "decode" else op.ttft_s[int(w)]
             rest = (osl - 1) * op.tpot_s[int(w)] if c.role != "prefill" and osl > 1 else 0.0

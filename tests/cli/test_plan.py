@@ -64,7 +64,7 @@ def test_the_shares_that_are_not_asked_for_are_the_options_own(api: FakeApi) -> 
     assert {name: api.asked[1][name] for name in ("simple", "max_utilisation", "risk", "gap")} == {
         "simple": own.simple, "max_utilisation": own.max_utilisation, "risk": None, "gap": own.gap,
     }  # fmt: skip
-    assert (own.simple, own.max_utilisation) == (0.03, 0.98)
+    assert (own.simple, own.max_utilisation) == (0.05, 0.98)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from planner.cli.app import run
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("plans") / "plan.json"
-    found = api.plan(None, gpus="2xL4", model="qwen3-8b", rate=1.0, ttft_ms=5000, work_limit=50)
+    found = api.plan(None, gpus="2xL4", model="qwen3-8b", rate=1.0, ttft_ms=5000, work_limit=50, risk=0.5)
     path.write_text(found.model_dump_json())
     return str(path)
 

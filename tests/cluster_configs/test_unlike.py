@@ -141,7 +141,9 @@ def test_a_plan_on_unlike_gpus_of_one_node_is_found_and_checked(tmp_path):
 def test_the_whole_node_is_paid_once_however_many_of_its_kinds_are_in_use(tmp_path):
     path = tmp_path / "pc.yaml"
     path.write_text(PC + "    price_usd_per_hour: 2\n")
-    few, many = (api.plan(str(path), "llama-3.1-8b", rate=rate, explain=False) for rate in (0.5, 9.5))
+    few, many = (
+        api.plan(str(path), "llama-3.1-8b", rate=rate, risk=0.5, explain=False) for rate in (0.5, 9.5)
+    )
 
     assert [len({s.node_class for r in plan.replicas for s in r.stages}) for plan in (few, many)] == [1, 2]
     assert [plan.predicted.usd_per_hour.value for plan in (few, many) if plan.predicted.usd_per_hour] == [

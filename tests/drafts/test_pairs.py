@@ -64,7 +64,9 @@ def test_a_request_waits_for_a_whole_step_of_the_server_that_decodes(monkeypatch
     """Beside its prompt and the transfer, here of no time: as many tokens as come at once, at TPOT each."""
     monkeypatch.setattr(found, "transfer_s", lambda *_: 0.0)
     loads = {"isl": 4000, "osl": 201, "rate": None, "ttft_ms": 400, "tpot_ms": 6, "percentile": None}
-    asked = read(None, "mimo-7b", "2xh100-sxm", "chat", loads, {"engine": "vllm", "speculation": "mtp"})
+    asked = read(
+        None, "mimo-7b", "2xh100-sxm", "chat", loads, {"engine": "vllm", "speculation": "mtp", "risk": 0.5}
+    )
     asked, pool, question = pose(asked)
     best = find(question, pool, Limits(0.01, 10.0, 200))
     (path, *_) = found.paths(best, made := found.groups(best))

@@ -23,7 +23,7 @@ from planner.question.posed import ask_of, pooled, pose
 from planner.variants.drafts import drafted
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "cluster_configs" / "examples"
-LOAD = {"isl": 1000, "osl": 201, "engine": "vllm", "work_limit": 200}
+LOAD = {"isl": 1000, "osl": 201, "engine": "vllm", "work_limit": 200, "risk": 0.5}
 
 
 def made(gpus="1xh100-sxm", model="mimo-7b", **asked):
@@ -33,7 +33,7 @@ def made(gpus="1xh100-sxm", model="mimo-7b", **asked):
 def pool_of(gpus="8xh100-sxm", model="mimo-7b", **options):
     loads = {"isl": 1000, "osl": 201, "rate": options.pop("rate", None)}
     loads |= dict.fromkeys(("ttft_ms", "tpot_ms", "percentile"))
-    asked = read(None, model, gpus, "chat", loads, {"engine": "vllm", **options})
+    asked = read(None, model, gpus, "chat", loads, {"engine": "vllm", "risk": 0.5, **options})
     return asked, pooled(asked)[0]
 
 

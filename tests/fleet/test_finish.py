@@ -225,7 +225,7 @@ def test_ways_know_the_bound_on_fleets_of_any_kinds(monkeypatch):
     planned = []
     monkeypatch.setattr(finish, "WAYS", (lambda one: planned.append(one) or [],))
     plan = api.plan(
-        resolve(Cluster(nodes=nodes)), "llama-3.1-8b", engine="vllm", tpot_ms=100, work_limit=2000
+        resolve(Cluster(nodes=nodes)), "llama-3.1-8b", engine="vllm", tpot_ms=100, work_limit=2000, risk=0.5
     )
 
     assert plan.proof.given_up > 0.01

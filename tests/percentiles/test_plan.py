@@ -18,7 +18,7 @@ from planner.reports.terminal import render
 from planner.simulate.answer import Ask, simulate
 
 ASKED = {"gpus": "4xL40S", "engine": "vllm", "rate": 1.5, "ttft_ms": 1900, "tpot_ms": 60, "objective": "gpus"}
-TIMED = {"work_limit": 100, "explain": False}
+TIMED = {"work_limit": 100, "explain": False, "risk": 0.5}
 
 
 @pytest.fixture(scope="module")

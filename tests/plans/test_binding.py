@@ -21,7 +21,7 @@ from solvers.linear import Limits
 
 @cache
 def solved(gpus: str, model: str, **loads: float) -> tuple[Found, tuple[Group, ...], tuple[Path, ...]]:
-    asked = read(None, model, gpus, "chat", dict(loads), {"engine": "vllm", "gap": 0.0})
+    asked = read(None, model, gpus, "chat", dict(loads), {"engine": "vllm", "gap": 0.0, "risk": 0.5})
     _, pool, question = pose(asked)
     found = find(question, pool, Limits(gap=0.0, work=500))
     made = groups(found)

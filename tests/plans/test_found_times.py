@@ -31,7 +31,9 @@ def split(**asked) -> Found:
     ]
     link = Link(between=["a", "b"], gb_per_s=8.0, latency_ms=3.0)
     cluster, load = resolve(Cluster(nodes=forms, links=[link])), {"isl": 1024, "osl": 256, "ttft_ms": 300}
-    _, pool, question = pose(read(cluster, "llama-3.1-8b", None, "chat", load, {"engine": "vllm"} | asked))
+    _, pool, question = pose(
+        read(cluster, "llama-3.1-8b", None, "chat", load, {"engine": "vllm", "risk": 0.5} | asked)
+    )
     where = {("prefill", "p"), ("decode", "d")}
     keep = tuple(c for c in pool.candidates if (c.role, c.node_class) in where)
     return find(question, replace(pool, candidates=keep), Limits(work=1000))

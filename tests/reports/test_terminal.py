@@ -174,7 +174,7 @@ def test_what_was_assumed_is_said_with_its_value() -> None:
     text = " ".join(shown(ONE_NODE).split())
 
     assert "TPOT within 50 ms" in text
-    assert "limits kept by the median prediction (risk 0.5)" in text
+    assert "limits kept with a chance of 50 % (risk 0.5)" in text
     assert "assumed" not in shown(MIXED)
 
 

@@ -89,7 +89,15 @@ def test_who_gives_up_nothing_gets_the_best():
 
 def test_where_only_pairs_keep_the_limits_one_kind_is_none():
     plan = api.plan(
-        None, "qwen3-32b", gpus="16xl40s", isl=1885, osl=2081, ttft_ms=588.5, tpot_ms=20.42, explain=False
+        None,
+        "qwen3-32b",
+        gpus="16xl40s",
+        isl=1885,
+        osl=2081,
+        ttft_ms=588.5,
+        tpot_ms=20.42,
+        risk=0.5,
+        explain=False,
     )
 
     assert {r.role for r in plan.replicas} == {"prefill", "decode"}

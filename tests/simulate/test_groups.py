@@ -25,7 +25,7 @@ ASKED = {
 
 @pytest.fixture(scope="module")
 def plans() -> dict[str, Plan]:
-    briefly = {"work_limit": 50, "explain": False}
+    briefly = {"work_limit": 50, "explain": False, "risk": 0.5}
     return {name: api.plan(None, **asked, **briefly) for name, asked in ASKED.items()}  # type: ignore[arg-type]
 
 

@@ -50,7 +50,7 @@ def test_cells_that_come_to_the_same_have_one_digest(same):
         {"simple": 0.0},
         {"gap": 0.02},
         {"seed": 1},
-        {"risk": 0.2},
+        {"risk": 0.1},
     ],
 )
 def test_cells_that_may_have_another_answer_have_another_digest(other):
