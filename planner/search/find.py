@@ -29,6 +29,7 @@ from planner.search.limits import closer, left
 from planner.search.question import Question
 from planner.search.shortlists import LITTLE, ROUNDED, close_to, nearby
 from planner.search.sound import sound_fleet
+from planner.search.starts import of_one_kind
 from planner.search.traffic import realised
 from solvers import fleet
 from solvers.fleet.costs import highest
@@ -82,6 +83,8 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
             try:
                 if s.objective is not None:
                     judged_ = realised(question, empty, left(limits, until), took_s)
+                    if not rounds and not lines:
+                        best = _better(question, best, of_one_kind(question, empty, left(limits, until)))
             except OutOfTime:
                 if best is None:
                     raise
