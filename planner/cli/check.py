@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -10,6 +11,8 @@ from planner.cli import options as o
 
 if TYPE_CHECKING:
     from planner.check import Violation
+    from planner.plans.schema import Plan
+    from planner.plans.schema.several import Several
 
 UNSOUND_EXIT = 2  # a plan that does not hold is bad input
 
@@ -30,10 +33,12 @@ def check(plan: o.PlanArg, json: o.JsonOpt = False) -> None:
     found = read_any(plan)
     several = isinstance(found, Several)
     violations = violations_of_all(found) if isinstance(found, Several) else violations_of(found)
+    unlike = _differences(found)
     if json:
-        print_json(as_json(plan, violations, several))
+        print_json(as_json(plan, violations, several, unlike))
     elif not violations:
         typer.echo("\n".join(sound_lines(plan, several)))
+        typer.echo("\n".join(believed_lines(unlike)))
     for violation in violations:
         note(f"error: {violation}")
     if violations:
@@ -45,6 +50,23 @@ def sound_lines(path: str, several: bool = False) -> list[str]:
     return [f"sound: {path}", *(f"  {name:<10} {what}" for name, what in verified(several).items())]
 
 
+def believed_lines(unlike: Sequence[str]) -> list[str]:
+    """What is said in a sound plan and cannot be checked, and what the catalogs say otherwise."""
+    from planner.plans.trusted import SAID_ONLY
+
+    lines = ["said, not checked:", *(f"  {name:<12} {what}" for name, what in SAID_ONLY.items())]
+    return lines + ["other than in the catalogs:"] * bool(unlike) + [f"  {line}" for line in unlike]
+
+
+def _differences(found: Plan | Several) -> list[str]:
+    """Of one plan, or of all, each line once."""
+    from planner.plans.schema.several import Several
+    from planner.plans.trusted import differences
+
+    plans = found.plans if isinstance(found, Several) else [found]
+    return list(dict.fromkeys(line for each in plans for line in differences(each)))
+
+
 def verified(several: bool) -> dict[str, str]:
     """What is looked at, by name: of a plan, or of plans of several models."""
     from planner.check import RULES
@@ -53,12 +75,18 @@ def verified(several: bool) -> dict[str, str]:
     return dict(JOINT) if several else {rule.name: rule.what for rule in RULES}
 
 
-def as_json(path: str, violations: list[Violation], several: bool = False) -> dict[str, object]:
-    """{"sound", "violations", "verified"}; where it is not sound also the common {"error": …} of exit 2."""
+def as_json(
+    path: str, violations: list[Violation], several: bool = False, unlike: Sequence[str] = ()
+) -> dict[str, object]:
+    """{"sound", "violations", "verified", "said_only", "unlike_catalog"};
+    where it is not sound also the common {"error": …} of exit 2."""
     found = [{"code": v.code, "where": v.where, "message": v.message} for v in violations]
     answer: dict[str, object] = {"sound": not violations, "violations": found}
     if not violations:
-        return answer | {"verified": verified(several)}
+        from planner.plans.trusted import SAID_ONLY
+
+        believed = {"said_only": dict(SAID_ONLY), "unlike_catalog": list(unlike)}
+        return answer | {"verified": verified(several), **believed}
     first = violations[0]
     message = f"the plan is not sound: {len(violations)} broken limits, the first: {first.message}"
     error = {"code": first.code, "message": message, "where": f"{path}, {first.where}", "hint": None}
