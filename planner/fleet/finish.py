@@ -25,6 +25,7 @@ from planner.plans.experts import experts_of
 from planner.plans.found import Found
 from planner.plans.insured import Insured
 from planner.plans.meant import Meant, sized
+from planner.plans.saturated import saturated
 from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
 from planner.plans.space import space_of
 from planner.plans.strain import SLACK
@@ -62,9 +63,18 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
         found, made, sized_for = meant.fleet(found, made)
         extras |= {"replayed": meant.replayed, "sized_for": sized_for}
         asked = replace(asked, workload=meant.workload)
+    if asked.workload.loop == "open" and asked.workload.rate_rps is None:
+        extras["saturated"] = saturated(found, made)
     proven = proof(simple.best, simple.chosen, simple.by_kinds, seconds, extra.seed, space)
     result = assemble(found, problem_of(asked), made, proven, extras)
-    return verified(launched(result))
+    return verified(launched(_with_room(result)))
+
+
+def _with_room(plan: schema.Plan) -> schema.Plan:
+    """The plan without its closed loop where servers started as they are have no room for that many."""
+    room = sum(r.count * r.max_batch for r in plan.replicas if r.role != "prefill")
+    over = plan.saturated is not None and plan.saturated.in_flight > room
+    return plan.model_copy(update={"saturated": None}) if over else plan
 
 
 def explained(planned: Planned, simple: Simple, until: float) -> tuple[Simple, Insured | None, list[Line]]:

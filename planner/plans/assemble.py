@@ -222,8 +222,9 @@ def assemble(
     proven: schema.Proof,
     extras: Mapping[str, Any],
 ) -> schema.Plan:
-    """The Plan; `extras`: prices, warnings, alternatives, experts, long prompts, insured; what was replayed,
-    and the groups at the load that they were `sized_for`, by candidate; where they stand, if `placed`."""
+    """The Plan; `extras`: prices, warnings, alternatives, experts, long prompts, insured, the closed loop
+    (`saturated`); what was replayed, and the groups at the load that they were `sized_for`, by candidate;
+    where they stand, if `placed`."""
     safe: Insured | None = extras.get("insured")
     counts = {g.candidate.id: g.count for g in made}
     nodes = {n.id: n for n in found.cluster.classes}
@@ -250,4 +251,5 @@ def assemble(
         long_prompts=list(extras.get("long_prompts", [])),
         survives=safe.told(found, made, proven.own) if safe else None,
         replayed=extras.get("replayed"),
+        saturated=extras.get("saturated"),
     )

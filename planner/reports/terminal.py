@@ -144,7 +144,16 @@ def expected(plan: Plan) -> RenderableType:
         table.add_row(f.label, Text(f.shown, style="bold"), f.edges, f.limited, odds)
     notes = ["band: four measurements of five lie inside"] * wide
     notes += ["kept: the chance that a measurement is within the limit"] * sure
-    return Group(table, Text("; ".join(notes), style="dim")) if notes else Group(table)
+    told = [Text("; ".join(notes), style="dim")] if notes else []
+    if plan.saturated:
+        s = plan.saturated
+        told.append(
+            Text(
+                f"in a closed loop, {say.number(s.in_flight)} in flight: {say.number(s.rps)} requests/s,"
+                f" {say.number(s.out_tok_per_s)} output tok/s"
+            )
+        )
+    return Group(table, *told)
 
 
 def caches(plan: Plan) -> RenderableType:

@@ -19,6 +19,7 @@ from planner.plans.schema.beside import (
     LongPrompt,
     Loss,
     Replayed,
+    Saturated,
     Standing,
     Survives,
 )
@@ -40,7 +41,7 @@ from planner.plans.schema.replica import (
 from planner.plans.schema.served import Chain, ExpertMap, Experts, Hop, Route, Tiered
 from planner.reading.names import Title
 
-UNASKED = ("survives", "assumptions", "replayed", "seats", "router_port")
+UNASKED = ("survives", "assumptions", "replayed", "saturated", "seats", "router_port")
 """Fields that are written only where there is something to say."""
 
 
@@ -80,6 +81,7 @@ class Plan(Part):
     long_prompts: list[LongPrompt] = []
     survives: Survives | None = None
     replayed: Replayed | None = None
+    saturated: Saturated | None = None  # of an open loop without a rate
     seats: list[Seat] = []
     router_port: Annotated[int, Field(ge=1, le=65535)] | None = None  # where other models have routers, too
 

@@ -57,6 +57,17 @@ class LongPrompt(Part):
     why: str = ""
 
 
+class Saturated(Part):
+    """What the plan's replicas serve in a closed loop, as many requests always in flight as serve most within
+    the limits on means: as vendors' benchmarks run. Times are means."""
+
+    in_flight: NonNegative
+    rps: NonNegative
+    out_tok_per_s: NonNegative
+    ttft_ms: NonNegative
+    tpot_ms: NonNegative
+
+
 class Standing(Part):
     """Nodes that have as many replicas of each group: `replicas`, on each of them at least a part of each."""
 

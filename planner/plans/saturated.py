@@ -1,0 +1,41 @@
+"""What a plan of random arrivals serves in a closed loop, as vendors' benchmarks run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.plans.carried import most
+from planner.plans.found import Found, Group, paths
+from planner.plans.operation import operate
+from planner.plans.schema import Saturated
+from planner.plans.strain import SLACK, scaled, strain
+
+
+def saturated(found: Found, made: Sequence[Group]) -> Saturated | None:
+    """Return what the plan's own replicas serve with as many requests always in flight as serve most within
+    the limits on means, each bucket on the plan's routes; None where there is no such load."""
+    full = [_closed(g, 1.0) for g in made]
+    factor = most(lambda share: strain(found, full, share), strain(found, full), SLACK)
+    if factor <= 0:
+        return None
+    buckets = found.workload.buckets
+    ways = paths(scaled(found, factor), [_closed(g, factor) for g in made])
+    rate, steps = sum(p.rate for p in ways), sum(p.rate * (buckets[p.bucket].osl > 1) for p in ways)
+    answers = sum(p.rate * (buckets[p.bucket].osl - 1) * p.tpot_s for p in ways)
+    others = sum(p.rate * p.tpot_s for p in ways if buckets[p.bucket].osl > 1)
+    first = sum(p.rate * p.ttft_s for p in ways)
+    return Saturated(
+        in_flight=first + answers,
+        rps=rate,
+        out_tok_per_s=sum(p.rate * buckets[p.bucket].osl for p in ways),
+        ttft_ms=1e3 * first / rate,
+        tpot_ms=1e3 * others / steps if steps else 0.0,
+    )
+
+
+def _closed(g: Group, factor: float) -> Group:
+    """The group in a closed loop, with `factor` of its traffic."""
+    setup = replace(g.setup, promise=replace(g.setup.promise, percentile="mean", loop="closed"))
+    served = {w: factor * rate for w, rate in g.served.items()}
+    return replace(g, setup=setup, served=served, operation=operate(setup, g.candidate, served, g.count))
