@@ -14,6 +14,7 @@ from planner.check import (
     chances,
     drafts,
     engines,
+    evidence,
     experts,
     measured,
     memory,
@@ -81,6 +82,7 @@ RULES = (
     Rule("replayed", "what a replay sized keeps the workload's own promise", replayed.violations),
     Rule("saturated", "a closed loop beside random arrivals keeps the limits on means", saturated.violations),
     Rule("proof", "objective, bound, gap and status agree", proof.violations),
+    Rule("evidence", "what was never measured is what those replicas do", evidence.violations),
     Rule("beside", "what other ways lose follows from the objectives", beside.violations),
 )
 

@@ -22,6 +22,7 @@ SAID: tuple[tuple[tuple[str, ...], str], ...] = (
     (("meshwright_version", "proof.solver", "warnings[]*"), _WORDS),
     (("replicas[].launch*", "replicas[].draft.option"), _WORDS),
     (("prices[]*", "assumptions[]*", "proof.kinds[]*"), _TRIED),
+    (("evidence[]*",), f"{_WITHIN}replicas of the plan that run so; of measurements there is no table here"),
     (("proof.seconds", "proof.seed", "proof.space.*"), _LENGTH),
     (("proof.chosen",), "left out it is the objective, which is checked"),
     (("predicted.*.low", "predicted.*.high"), _BAND),

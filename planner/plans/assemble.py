@@ -19,6 +19,7 @@ from planner.engines import named
 from planner.operating.room import planned_sequences
 from planner.plans import idle_cache as kept
 from planner.plans import parts, placement, schema, tiers
+from planner.plans.evidence import evidence
 from planner.plans.found import Found, Group
 from planner.plans.insured import Insured
 from planner.plans.operation import admission, index_of
@@ -235,10 +236,11 @@ def assemble(
     keeps = {g.id: kept.kept(g, found.workload) for g in made}
     loads = safe.after if safe else extras.get("sized_for", {})
     after = {g.id: loads.get(g.candidate.id, []) for g in made}
+    replicas = [replica(g, nodes, placed, osl, g.operation.watts, keeps[g.id], after[g.id]) for g in made]
     return schema.Plan(
         meshwright_version=__version__,
         problem=problem,
-        replicas=[replica(g, nodes, placed, osl, g.operation.watts, keeps[g.id], after[g.id]) for g in made],
+        replicas=replicas,
         routing=routing(found, made),
         experts=extras.get("experts"),
         tiers=[*tiers.tiers(made), *kept.tiers(made, keeps)],
@@ -248,6 +250,7 @@ def assemble(
         warnings=[*extras.get("warnings", []), *kept.routing(keeps), *idle(found, made, proven.given_up)],
         alternatives=list(extras.get("alternatives", [])),
         assumptions=list(extras.get("assumptions", [])),
+        evidence=evidence(replicas, found.cluster.classes, any(g.setup.model.card.moe for g in made)),
         long_prompts=list(extras.get("long_prompts", [])),
         survives=safe.told(found, made, proven.own) if safe else None,
         replayed=extras.get("replayed"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from planner.plans.schema import Plan, Problem
@@ -101,3 +101,10 @@ def _value(problem: Problem, name: str) -> Any:
         if isinstance(found, (str, int, float)):
             return found
     return None
+
+
+def untried(plan: Plan) -> Iterator[str]:
+    """How the plan runs that there were no measurements of, a line each."""
+    for e in plan.evidence:
+        whose = f" ({', '.join(e.replicas)})" if len(e.replicas) < len(plan.replicas) else ""
+        yield f"{e.what}{whose}"

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from planner.plans.schema import Experts, Plan, Price, Route
 from planner.reports import words as say
-from planner.reports.defaults import assumed, decisive
+from planner.reports.defaults import assumed, decisive, untried
 from planner.reports.figures import figures, owned, used
 from planner.reports.memory import beside, keeping, memory, weights
 from planner.reports.proven import in_order, phases, price_list, proof, verdict
@@ -56,6 +56,8 @@ def render(plan: Plan, console: Console) -> None:
         section(console, "Bottleneck", Group(*(Text(line) for line in worth(plan))))
     if len(plan.proof.kinds) > 1:
         section(console, "Kinds of replica", price_list(plan))
+    if plan.evidence:
+        section(console, "Beyond what was measured", Group(*(Text(line) for line in untried(plan))))
     show(plan, console)
     section(console, "Proof", proof(plan))
     if plan.problem.defaulted:

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from planner.plans.schema import Band, Plan, Price
+from planner.plans.schema import Band, Evidence, Plan, Price
 from planner.reports import memory as bars
 from planner.reports import terminal
 from planner.reports.page.html import html
@@ -202,3 +202,13 @@ def test_short_forms_are_one_word_a_fact() -> None:
         "3x 8×h100-sxm tp2-dp4-ep8 decode sglang fp8+experts:mxfp4+KV:bf16 b512",
         "1x 2×h100-sxm+2×l40s tp2-pp2-52+28 mixed sglang bf16 b96",
     ]
+
+
+def test_what_was_never_measured_stands_in_terminal_and_page_with_whose_it_is() -> None:
+    told = {"mechanism": "device", "replicas": [MIXED.replicas[0].id], "what": "vLLM on t4: no runs"}
+    plan = MIXED.model_copy(update={"evidence": [Evidence.model_validate(told)]})
+    line = f"vLLM on t4: no runs ({MIXED.replicas[0].id})"
+
+    assert line in shown(plan)
+    assert line in html([plan], ["plan"])
+    assert "Beyond what was measured" not in shown(MIXED) + html([MIXED], ["plan"])

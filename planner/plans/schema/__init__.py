@@ -16,8 +16,10 @@ from planner.plans.schema.beside import (
     Alternative,
     Assumption,
     Ended,
+    Evidence,
     LongPrompt,
     Loss,
+    Mechanism,
     Replayed,
     Saturated,
     Standing,
@@ -41,7 +43,7 @@ from planner.plans.schema.replica import (
 from planner.plans.schema.served import Chain, ExpertMap, Experts, Hop, Route, Tiered
 from planner.reading.names import Title
 
-UNASKED = ("survives", "assumptions", "replayed", "saturated", "seats", "router_port")
+UNASKED = ("survives", "assumptions", "evidence", "replayed", "saturated", "seats", "router_port")
 """Fields that are written only where there is something to say."""
 
 
@@ -78,6 +80,7 @@ class Plan(Part):
     warnings: list[PlanWarning] = []
     alternatives: list[Alternative] = []
     assumptions: list[Assumption] = []
+    evidence: list[Evidence] = []
     long_prompts: list[LongPrompt] = []
     survives: Survives | None = None
     replayed: Replayed | None = None
@@ -92,6 +95,7 @@ class Plan(Part):
     @model_serializer(mode="wrap")
     def _without_what_was_not_asked(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """`survives` is written only where nodes may be lost, `replayed` where arrivals are known,
-        `assumptions` where any is decisive, `seats` where other models stand on the same nodes."""
+        `assumptions` where any is decisive, `evidence` where something was never measured, `seats` where
+        other models stand on the same nodes."""
         written: dict[str, Any] = form(self)
         return {k: v for k, v in written.items() if v or k not in UNASKED}

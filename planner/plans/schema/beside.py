@@ -46,6 +46,28 @@ class Alternative(Part):
         return {k: v for k, v in written.items() if v is not None or k in ("objective", "loss")}
 
 
+Mechanism = Literal[
+    "device",
+    "precision",
+    "pipeline",
+    "expert_parallel",
+    "attention_dp",
+    "context_parallel",
+    "split",
+    "draft",
+    "power_limit",
+]
+"""How a replica runs, of what there may be no measurement; "device": its engine on one of its devices."""
+
+
+class Evidence(Part):
+    """A mechanism that replicas with these ids use and of which there was no measurement, in words `what`."""
+
+    mechanism: Mechanism
+    replicas: list[str]
+    what: str
+
+
 class LongPrompt(Part):
     """A way to compute the longest prompt by itself: when its first token is out, and the tokens of cache
     that one replica holds. `started_by`: the engine, or None where none starts it as it comes."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from planner.errors import InputError
 from planner.launch.words import commands
 from planner.plans.schema import Plan
-from planner.reports.defaults import assumed, decisive
+from planner.reports.defaults import assumed, decisive, untried
 from planner.reports.memory import GIB, beside, fullest, keeping, parts, weights
 from planner.reports.page.adapted import blocks
 from planner.reports.page.answer import how_good
@@ -120,12 +120,17 @@ def proven(plan: Plan) -> Section:
 
 def supposed(plan: Plan) -> Section | None:
     """What nobody asked for or told, and what of it decides."""
-    if not plan.problem.defaulted and not plan.assumptions:
+    if not plan.problem.defaulted and not plan.assumptions and not plan.evidence:
         return None
     told = assumed(plan.problem)
     found: list[Block] = [Listed(tuple(decisive(plan)))] if plan.assumptions else []
     if told:
         found += [Words.of("Not asked for, so assumed:"), Listed(tuple(told))]
+    if plan.evidence:
+        found += [
+            Words.of("Beyond what was measured, so told by what is like it:"),
+            Listed(tuple(untried(plan))),
+        ]
     return Section("assumed", "What this rests on", tuple(found))
 
 
