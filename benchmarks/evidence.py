@@ -2,14 +2,16 @@
 prefill and decode apart, from public comparisons with servers that do both.
 
 `python -m benchmarks.evidence`: some seconds. A comparison counts where both sides were served alike
-(`comparable`), and as a win where the servers apart gave more.
+(`comparable`); a way of caches wins where most comparisons gained, or their mean (of logarithms) did.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf, log
+from typing import Any, TypeVar
 
 from ruamel.yaml import YAML
 
@@ -19,14 +21,25 @@ from benchmarks.truth import SERVING, Row, as_asked
 from planner.cost.calibration import Traits
 from planner.plans.evidence import MEASURED
 
+_T = TypeVar("_T")
+
 ENGINES = {"trt": "trtllm", "sglang": "sglang", "vllm": "vllm"}
-LINKS = {"NVLink": "nvlink", "NVL72": "nvlink", "XGMI": "xgmi", "PCIe": "pcie"}
+WAYS = {
+    "NVL72": ("nvlink",),
+    "NVLink": ("nvlink", "nvlink+rdma"),
+    "XGMI": ("infinity fabric", "infinity fabric+rdma"),
+    "PCIe, RDMA": ("pcie+rdma",),
+    "PCIe": ("pcie",),
+}
+"""Ways of caches by what comparisons say of their links. Where nodes have both kinds, caches of servers in
+one node go over the one, of others over the other: the sources do not say which."""
+
 BESIDE = {"pipeline": "pp", "expert_parallel": "ep", "attention_dp": "attn_dp"}
 """Columns of `predict` by the mechanism that they are of, where above 1."""
 
 
 def measured(rows: Sequence[Row], traits: Iterable[Traits], compared: Iterable[Row]) -> dict[str, Any]:
-    """By engine: formats by device, mechanisms with runs, links over which servers apart won."""
+    """By engine: formats by device, mechanisms with runs, ways of caches that won."""
     found: dict[str, dict[str, Any]] = {}
     for t in traits:
         formats = found.setdefault(t.engine, {"devices": {}})["devices"].setdefault(t.device, {})
@@ -43,18 +56,22 @@ def measured(rows: Sequence[Row], traits: Iterable[Traits], compared: Iterable[R
 
 
 def wins(compared: Iterable[Row], engine: str) -> set[str]:
-    """Links over which servers apart won at least once on this engine."""
-    return {
-        _first(LINKS, row["link"])
-        for row in compared
-        if row["comparable"] == "yes"
-        and float(row["gain"] or 0) > 1
-        and _first(ENGINES, row["engine"]) == engine
-    } - {""}
+    """Ways of caches over which servers apart won on this engine: in most comparisons or in the mean."""
+    gains: dict[str, list[float]] = defaultdict(list)
+    for row in compared:
+        if row["comparable"] == "yes" and _first(ENGINES, row["engine"], "") == engine:
+            for way in _first(WAYS, row["link"], ()):
+                gains[way].append(float(row["gain"] or 0))
+    return {way for way, seen in gains.items() if _won(seen)}
 
 
-def _first(names: dict[str, str], text: str) -> str:
-    return next((name for part, name in names.items() if part in text), "")
+def _won(gains: Sequence[float]) -> bool:
+    """Whether servers apart gained in most comparisons, or in the mean; a gain of 0: they broke down."""
+    return 2 * sum(g > 1 for g in gains) > len(gains) or sum(log(g) if g else -inf for g in gains) > 0
+
+
+def _first(known: Mapping[str, _T], text: str, otherwise: _T) -> _T:
+    return next((value for part, value in known.items() if part in text), otherwise)
 
 
 def main() -> None:

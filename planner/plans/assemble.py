@@ -237,11 +237,12 @@ def assemble(
     loads = safe.after if safe else extras.get("sized_for", {})
     after = {g.id: loads.get(g.candidate.id, []) for g in made}
     replicas = [replica(g, nodes, placed, osl, g.operation.watts, keeps[g.id], after[g.id]) for g in made]
+    routed = routing(found, made)
     return schema.Plan(
         meshwright_version=__version__,
         problem=problem,
         replicas=replicas,
-        routing=routing(found, made),
+        routing=routed,
         experts=extras.get("experts"),
         tiers=[*tiers.tiers(made), *kept.tiers(made, keeps)],
         predicted=predicted(found, made, placed),
@@ -250,7 +251,7 @@ def assemble(
         warnings=[*extras.get("warnings", []), *kept.routing(keeps), *idle(found, made, proven.given_up)],
         alternatives=list(extras.get("alternatives", [])),
         assumptions=list(extras.get("assumptions", [])),
-        evidence=evidence(replicas, found.cluster.classes, any(g.setup.model.card.moe for g in made)),
+        evidence=evidence(replicas, routed, found.cluster, any(g.setup.model.card.moe for g in made)),
         long_prompts=list(extras.get("long_prompts", [])),
         survives=safe.told(found, made, proven.own) if safe else None,
         replayed=extras.get("replayed"),

@@ -1,8 +1,9 @@
 """What of a plan was never measured: how replicas run beyond the runs that calibration was fitted to.
 
 `measured.yaml` names what there were runs of, by engine: devices and formats of weights, pipelines, experts
-on ranks of their own, attention-dp, and the links over which servers apart were measured to win against
-servers that do both. A user's own calibration is not in it. `python -m benchmarks.evidence` writes it.
+on ranks of their own, attention-dp, and the ways of caches over which servers apart were measured to win
+against servers that do both. A user's own calibration is not in it.
+`python -m benchmarks.evidence` writes it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cluster_configs.schema import NodeClass
+from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.plans import schema
+from planner.problems.ways import route
 from planner.reading.documents import read_plain
 
 MEASURED = Path(__file__).with_name("measured.yaml")
 
 NEVER = "none among the shipped calibration's runs"
 NAMES = {"trtllm": "TensorRT-LLM", "sglang": "SGLang", "vllm": "vLLM"}
-LINKS = {"pcie": "PCIe", "nvlink": "NVLink", "xgmi": "XGMI"}
+LINKS = {"pcie": "PCIe", "nvlink": "NVLink", "infinity fabric": "Infinity Fabric", "ethernet": "Ethernet"}
+RDMA = "+rdma"
+"""After the link inside nodes, where caches go from node to node over InfiniBand or RoCE."""
 
 Told = tuple[schema.Mechanism, str]
 """A mechanism, and in words that and on what it was never measured."""
@@ -34,13 +38,16 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 
 
 def evidence(
-    replicas: Sequence[schema.Replica], classes: Sequence[NodeClass], moe: bool
+    replicas: Sequence[schema.Replica],
+    routing: Sequence[schema.Route],
+    cluster: ResolvedCluster,
+    moe: bool,
 ) -> list[schema.Evidence]:
     """Mechanisms of these replicas of which there are no runs, each with those that use it."""
-    links = {node.id: node.device.intra_link for node in classes}
+    between = caches_over(replicas, routing, cluster)
     users: dict[Told, list[str]] = {}
     for r in replicas:
-        for told in unmeasured(r, [links[stage.node_class] for stage in r.stages], moe):
+        for told in unmeasured(r, between.get(r.id, ()), moe):
             users.setdefault(told, []).append(r.id)
     return [
         schema.Evidence(mechanism=mechanism, replicas=ids, what=what)
@@ -48,8 +55,34 @@ def evidence(
     ]
 
 
-def unmeasured(r: schema.Replica, links: Sequence[str], moe: bool) -> Iterator[Told]:
-    """What of one replica was never measured, `links` those between the GPUs of its stages."""
+def caches_over(
+    replicas: Sequence[schema.Replica], routing: Sequence[schema.Route], cluster: ResolvedCluster
+) -> dict[str, list[str]]:
+    """What the caches that each replica sends or takes go over, as `table` names it."""
+    nodes = {node.id: node for node in cluster.classes}
+    homes = {r.id: nodes[r.stages[0].node_class] for r in replicas}
+    over: dict[str, list[str]] = {}
+    for way in routing:
+        if way.prefill and way.decode:
+            used = _over(homes[way.prefill], homes[way.decode], cluster)
+            for name in (way.prefill, way.decode):
+                if used not in over.setdefault(name, []):
+                    over[name].append(used)
+    return over
+
+
+def _over(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> str:
+    way = route(a, b, cluster)
+    inside = "+".join(sorted({a.device.intra_link, b.device.intra_link}))
+    if way is not None and not way.on_nic:
+        return inside
+    if (way is not None and way.link is not None) or "ethernet" in (a.nic, b.nic):
+        return "ethernet"
+    return inside + RDMA
+
+
+def unmeasured(r: schema.Replica, between: Sequence[str], moe: bool) -> Iterator[Told]:
+    """What of one replica was never measured, `between`: what caches go over that it sends or takes."""
     known = table().get(r.engine, {})
     engine = NAMES.get(r.engine, r.engine)
     yield from _formats(r, known.get("devices", {}), engine, moe)
@@ -61,15 +94,20 @@ def unmeasured(r: schema.Replica, links: Sequence[str], moe: bool) -> Iterator[T
         yield "attention_dp", f"attention-dp on {engine}: {NEVER}"
     if r.cp > 1:
         yield "context_parallel", f"context parallelism on {engine}: {NEVER}"
-    if r.role in ("prefill", "decode"):
-        for link in dict.fromkeys(links):
-            if link not in known.get("split_wins", ()):
-                over = LINKS.get(link, link)
-                yield "split", f"prefill/decode over {over} on {engine}: never measured to win"
+    for way in between:
+        if way not in known.get("split_wins", ()):
+            yield "split", f"prefill/decode over {_named(way)} on {engine}: never measured to win"
     if r.draft:
         yield "draft", f"drafts ({r.draft.kind}) on {engine}: {NEVER}"
     if r.power_limit_watts:
         yield "power_limit", f"limited power on {engine}: {NEVER}"
+
+
+def _named(way: str) -> str:
+    """A way of caches in words."""
+    inside = way.removesuffix(RDMA)
+    words = " and ".join(LINKS.get(link, link) for link in inside.split("+"))
+    return f"RDMA between nodes of {words}" if way.endswith(RDMA) else words
 
 
 def _formats(r: schema.Replica, devices: Mapping[str, Any], engine: str, moe: bool) -> Iterator[Told]:

@@ -1,4 +1,4 @@
-"""Splits that may not pay: by how much they are predicted to bring, and over what their GPUs are joined."""
+"""Splits that may not pay: by how much they are predicted to bring."""
 
 from types import SimpleNamespace
 
@@ -9,17 +9,13 @@ from planner.beside.unsure_splits import unsure_splits
 from planner.objectives import named
 from planner.plans.schema import Alternative
 
-NVLINK, PCIE = 450e9, 32e9
 
-
-def found(objective, roles=("prefill", "decode"), intra=NVLINK):
-    """A fleet of one replica a role on one class, beside a class of slow links that it leaves idle."""
-    candidates = {role: SimpleNamespace(role=role, home=("own", 1)) for role in roles}
-    idle = SimpleNamespace(id="idle", intra_bytes_per_s=PCIE)
+def found(objective, roles=("prefill", "decode")):
+    """A fleet of one replica a role."""
+    candidates = {role: SimpleNamespace(role=role) for role in roles}
     return SimpleNamespace(
         candidates=candidates,
         solution=SimpleNamespace(objective=objective, flows=dict.fromkeys((role, "w") for role in roles)),
-        cluster=SimpleNamespace(classes=[SimpleNamespace(id="own", intra_bytes_per_s=intra), idle]),
     )
 
 
@@ -51,21 +47,13 @@ def test_other_alternatives_say_nothing_of_a_split():
     assert not unsure_splits(found(10.0), named("throughput"), beside(9.9, "one device class a replica"))
 
 
-@pytest.mark.parametrize(("intra", "told"), [(PCIE, True), (NVLINK, False)])
-def test_a_split_over_pcie_is_told(intra, told):
-    said = unsure_splits(found(10.0, intra=intra), named("throughput"), beside(5.0))
-
-    assert [w.message.partition(",")[0] for w in said] == (
-        ["prefill and decode apart on own"] if told else []
-    )
-
-
 def test_nothing_is_told_of_a_fleet_without_a_split():
-    assert not unsure_splits(found(10.0, ("mixed",), PCIE), named("throughput"), beside(9.9))
+    assert not unsure_splits(found(10.0, ("mixed",)), named("throughput"), beside(9.9))
 
 
-def test_a_plan_warns_of_its_split():
+def test_a_plan_says_once_that_its_split_goes_over_pcie():
     made = plan(None, "qwen3-32b", gpus="8xL40S")
 
     assert {r.role for r in made.replicas} == {"prefill", "decode"}
-    assert [w.code for w in made.warnings].count("split_unsure") == 1
+    assert [e.mechanism for e in made.evidence].count("split") == 1
+    assert not [w for w in made.warnings if "PCIe" in w.message]

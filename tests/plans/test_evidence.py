@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks.evidence import measured
+import pytest
+
+from benchmarks.evidence import measured, wins
+from cluster_configs.reading import from_gpus
 from planner.cost.calibration import Traits
 from planner.plans import evidence as told
+from planner.plans.schema import Route
 from tests.check.plans import dense
 
 R = dense().replicas[0]
@@ -19,10 +23,10 @@ TABLE = {
 }
 
 
-def mechanisms(monkeypatch, link="nvlink", moe=False, **changes):
+def mechanisms(monkeypatch, between=(), moe=False, **changes):
     monkeypatch.setattr(told, "table", lambda: TABLE)
     changed = R.model_copy(update=changes)
-    return [mechanism for mechanism, _ in told.unmeasured(changed, [link], moe)]
+    return [mechanism for mechanism, _ in told.unmeasured(changed, between, moe)]
 
 
 def test_what_was_measured_is_not_named(monkeypatch):
@@ -40,8 +44,8 @@ def test_each_mechanism_without_runs_is_named(monkeypatch):
 
 
 def test_servers_apart_win_by_link(monkeypatch):
-    assert mechanisms(monkeypatch, role="prefill") == []
-    assert mechanisms(monkeypatch, link="pcie", role="prefill") == ["split"]
+    assert mechanisms(monkeypatch, ["nvlink"], role="prefill") == []
+    assert mechanisms(monkeypatch, ["nvlink", "pcie+rdma"], role="prefill") == ["split"]
 
 
 def test_formats_and_devices_without_runs_are_named(monkeypatch):
@@ -60,14 +64,52 @@ def test_an_engine_that_nobody_measured_has_no_devices(monkeypatch):
 def test_the_table_comes_from_the_rows():
     traits = [Traits("vllm", "hopper", "h100-sxm", "fp8", "", "m", "vllm")]
     rows = [{"engine": "vllm", "ep": "1", "pp": "2"}, {"engine": "vllm", "ep": "1", "pp": "1"}]
-    split = {"comparable": "yes", "engine": "vllm", "link": "PCIe"}
 
-    found = measured(rows, traits, [split | {"gain": "0.9"}])["vllm"]
+    found = measured(rows, traits, [])["vllm"]
 
     assert found["devices"] == {"h100-sxm": {"weights": ["fp8"]}}
     assert (found["pipeline"], found["expert_parallel"]) == (True, False)
     assert found["split_wins"] == []
-    assert measured(rows, traits, [split | {"gain": "1.3"}])["vllm"]["split_wins"] == ["pcie"]
+
+
+@pytest.mark.parametrize(
+    ("gains", "won"),
+    [
+        ([1.3], True),
+        ([1.3, 0.8, 0.9], False),  # one run alone is no win
+        ([1.1, 1.1, 0.5], True),  # most
+        ([2.0, 0.9, 0.9], True),  # in the mean
+        ([4.0, 0.0, 0.0], False),  # broke down
+    ],
+)
+def test_a_way_of_caches_wins_by_most_comparisons_or_in_the_mean(gains, won):
+    rows = [{"comparable": "yes", "engine": "vllm", "link": "NVLink + IB", "gain": str(g)} for g in gains]
+
+    assert wins(rows, "vllm") == ({"nvlink", "nvlink+rdma"} if won else set())
+    assert wins([row | {"comparable": "drafts"} for row in rows], "vllm") == set()
+    assert wins(rows, "sglang") == set()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "first", "second", "over"),
+    [
+        ("2xH100", "h100-sxm", "h100-sxm", "nvlink"),
+        ("16xH100", "h100-sxm", "h100-sxm", "nvlink+rdma"),
+        ("8xL40S", "l40s", "l40s", "pcie"),
+        ("8xH100,8xL40S", "h100-sxm", "l40s", "ethernet"),
+    ],
+)
+def test_caches_go_over_the_way_between_servers(gpus, first, second, over):
+    stages = {name: R.stages[0].model_copy(update={"node_class": name}) for name in (first, second)}
+    replicas = [
+        R.model_copy(update={"id": role, "role": role, "stages": [stages[at]]})
+        for role, at in (("prefill", first), ("decode", second))
+    ]
+    way = Route(bucket=0, share=1.0, prefill="prefill", decode="decode")
+
+    used = told.caches_over(replicas, [way], from_gpus(gpus))
+
+    assert used == {"prefill": [over], "decode": [over]}
 
 
 def test_the_shipped_table_names_what_calibration_was_fitted_to():
