@@ -25,6 +25,7 @@ NOT_BUILT = {
     "e2e_ms": "a limit on whole requests",
     "precisions": "precisions tried beside the plan's",
     "speculation": "drafts",
+    "loop": "a choice between random arrivals and a closed loop",
 }
 """Options that plan one model only, and what they bring."""
 
