@@ -226,7 +226,8 @@ class CostModel(Banded):
     def hops_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one token's way between stages, the sampled token's way back included."""
         ranks = designs.tp if self.shares_hops else np.ones_like(designs.tp)
-        return self.links.round_s(self._message(load), designs.tp * designs.groups, designs.pp, ranks)
+        sent = self.links.round_s(self._message(load), designs.tp * designs.groups, designs.pp, ranks)
+        return sent + (designs.pp - 1) * named(self.engine).hop_s
 
     def _message(self, load: Load) -> Floats:
         """Bytes of a micro-batch between stages."""

@@ -26,6 +26,7 @@ from planner.cost.model import CostModel
 from planner.cost.reserve import Sequences, taken
 from planner.cost.several import SeveralClasses
 from planner.designs.shape import Designs, Floats, Ints, Stage, Staging, like, which
+from planner.engines import named
 
 PerLayer = Callable[[CostModel, Load, Designs], Floats]
 """A quantity of the layers of one class, such as their seconds, under a load: (designs, kinds of layer)."""
@@ -82,7 +83,8 @@ class UnequalModel(SeveralClasses):
             start = np.array([self._hop(*a, *b, 0.0) for a, b in ways])
             each = (np.array([self._hop(*a, *b, LARGE) for a, b in ways]) - start) / LARGE
             back = self._hop(*placed[-1], *placed[0], 0.0, whole=True)
-            lines[:, i] = start.sum() + back, each.sum(), each.max()
+            host = len(ways) * named(self.engine).hop_s
+            lines[:, i] = start.sum() + back + host, each.sum(), each.max()
         return lines
 
     def _nodes(self, staging: Staging) -> list[int]:

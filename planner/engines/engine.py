@@ -96,8 +96,8 @@ class Engine:
     taking turns (planner/cost/exchange.py). `balance_steps`: that attention-dp ranks of public recipes wait
     for each other's prompts at most. `prompts_first`: while prompts wait, a step has them alone and nobody
     decodes. `shares_hops`: each rank of a pipeline stage's tp sends a part of a message, which the
-    receivers gather. `past_windows`: share of a context whose cache it keeps at least in layers that look
-    back over a window alone (0: the window's).
+    receivers gather; `hop_s`: seconds of its host for each boundary of stages. `past_windows`: share of a
+    context whose cache it keeps at least in layers that look back over a window alone (0: the window's).
     `expert_kernels` that plans ask it for, by generation and precision of the
     experts: families (planner/designs/precision.py) of ranks that all have the same tokens, and of
     attention-dp ranks. `graph_tokens`: tokens up to which a step with prompts is replayed from graphs
@@ -121,6 +121,7 @@ class Engine:
     admits_whole: bool = False
     prompts_first: bool = False
     shares_hops: bool = False
+    hop_s: float = 0.0
     past_windows: float = 0.0
     expert_kernels: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     keeps_idle: AbstractSet[str] | None = None

@@ -206,6 +206,13 @@ def test_stages_of_an_engine_that_takes_turns_all_work_for_every_micro_batch(era
     assert cost(engine=era.split("-")[0]).concurrent(two) == 2
 
 
+def test_the_host_of_llama_cpp_takes_its_time_at_every_boundary_of_stages():
+    four, load = designs((1, 4, 1, 1, 1)), Load.of(np.full(1, 1.0))
+    own, other = (cost(engine=engine).hops_s(four, load)[0] for engine in ("llama.cpp", "sglang"))
+
+    assert own - other == pytest.approx(3 * 2e-4)
+
+
 def test_a_lone_sequence_passes_each_stage_once():
     """With one sequence in flight, stages add up to the whole model: depth costs hops only."""
     model = cost()
