@@ -11,6 +11,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+from cluster_configs.price_list import usual_price
 from cluster_configs.schema import Device
 from planner.errors import InputError, nearest
 from planner.reading.documents import read
@@ -37,8 +38,13 @@ def names() -> tuple[str, ...]:
 
 @cache
 def load(name: str) -> Device:
-    """The device of exactly this catalog name."""
-    return validate(read(FOLDER / f"{name}.yaml"), Device)
+    """The device of exactly this catalog name, with its price by the list that is shipped."""
+    device, price = validate(read(FOLDER / f"{name}.yaml"), Device), usual_price(name)
+    if price is None:
+        return device
+    sources = device.sources | {"price": price.source or "the shipped list of prices"}
+    each = price.price_usd_per_gpu_hour
+    return device.model_copy(update={"price_usd_per_gpu_hour": each, "sources": sources})
 
 
 def find(name: str, where: str | None = None) -> Device:

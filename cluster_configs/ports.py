@@ -34,7 +34,7 @@ def usual_nic_gb_per_s(device: Device, gpus: int) -> float:
     ([1.25, 0.625, 0.15625], 50.0)
     """
     shared = _is_desktop(device) and device.nic_gb_per_s == PORT_GB_PER_S / DESKTOP
-    return PORT_GB_PER_S / gpus if shared else device.nic_gb_per_s
+    return round(PORT_GB_PER_S / gpus, 6) if shared else device.nic_gb_per_s
 
 
 def _is_desktop(device: Device) -> bool:

@@ -15,13 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import floor
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from cluster_configs.feeds import refuse
+from cluster_configs.price_list import FOLDER, Offer, PriceList, shipped
 from cluster_configs.resolving import MAX_NODES, resolve
-from cluster_configs.schema import Cluster, Count, Node, Positive, ResolvedCluster
+from cluster_configs.schema import Cluster, Node, ResolvedCluster
 from planner.buy.money import HOURS_PER_YEAR, Measure
 from planner.errors import Infeasible, InputError, nearest
 from planner.reading.documents import Document, read
@@ -112,6 +110,8 @@ def market(
     offers, takes, cost, limited, left_out = dict[str, Node](), {}, {}, set[str](), list[str]()
     for i, (offer, node) in enumerate(zip(prices.nodes, whole.source.nodes, strict=True)):
         name = str(node.name)
+        if not offer.offered:
+            continue
         if node.gpus:
             raise document.error("an offer has GPUs of one kind", ("nodes", i, "gpus"), "leave it out")
         if name in taken:
@@ -134,29 +134,8 @@ def market(
 
 
 def _node(offer: Offer) -> dict[str, object]:
-    return {**offer.model_dump(exclude={"price_usd", "count"}), "count": offer.count or 1}
-
-
-FOLDER = Path(__file__).parents[2] / "cluster_configs" / "prices"
-"""Lists that are shipped."""
-
-
-class Offer(Node):
-    """Nodes that may be had, each for a price."""
-
-    count: Count | None = None  # type: ignore[assignment]  # None: as many as wanted
-    price_usd: Positive | None = None  # of a node that is bought
-
-
-class PriceList(Cluster):
-    """Offers, and where they stand: links as in a cluster."""
-
-    nodes: Annotated[list[Offer], Field(min_length=1)]  # type: ignore[assignment]
-
-
-def shipped() -> list[str]:
-    """Names of the lists that come along."""
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    own = {*Offer.model_fields} - {*Node.model_fields}
+    return {**offer.model_dump(exclude={*own, "count"}), "count": offer.count or 1}
 
 
 def read_prices(name_or_path: str | Path) -> tuple[PriceList, Document]:

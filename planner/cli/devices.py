@@ -102,9 +102,28 @@ def describe(d: Device) -> list[str]:
         ("power", f"{d.tdp_watts:g} W"),
         (
             "price",
-            "unknown" if d.price_usd_per_gpu_hour is None else f"{d.price_usd_per_gpu_hour:g} $ per GPU hour",
+            _price(d),
         ),
     ]
     lines = [f"{d.name} ({d.vendor}, {d.generation})", *(f"  {name:<15} {value}" for name, value in facts)]
     lines += ["sources", *(f"  {name:<15} {source}" for name, source in d.sources.items())]
     return lines + ([f"note: {d.notes}"] if d.notes else [])
+
+
+def _price(d: Device) -> str:
+    """The price of a GPU, of when, and whether most pay more.
+
+    >>> from cluster_configs.devices import find
+    >>> [_price(find(d)) for d in ("l40s", "rtx-3090", "rtx-4090")]
+    ['1.5484 $ per GPU hour (2025-2026)', '0.13 $ per GPU hour (date unknown, a low bound)', 'unknown']
+    """
+    from cluster_configs.price_list import usual_price
+
+    if d.price_usd_per_gpu_hour is None:
+        return "unknown"
+    own = f"{d.price_usd_per_gpu_hour:g} $ per GPU hour"
+    listed = usual_price(d.name)
+    if listed is None or listed.price_usd_per_gpu_hour != d.price_usd_per_gpu_hour:
+        return own
+    date = "date unknown" if listed.date in (None, "unknown") else listed.date
+    return f"{own} ({date}{', a low bound' * listed.low_bound})"

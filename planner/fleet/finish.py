@@ -9,6 +9,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from planner.beside.low_prices import low_prices
 from planner.beside.planned import Line, Planned
 from planner.beside.rivals import told_once
 from planner.beside.unsure_splits import unsure_splits
@@ -49,7 +50,7 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
     planned = Planned(asked, fleets.posed.question, simple.among_all, extra, simple.best.solution.bound)
     simple, safe, lines = explained(planned, simple, until)
     found = simple.chosen
-    warnings = [*asked.warnings, *unkept(asked, found), *undrafted(asked)]
+    warnings = [*asked.warnings, *unkept(asked, found), *undrafted(asked), *low_prices(asked, found)]
     extras: dict[str, Any] = {"warnings": warnings, "insured": safe}
     for name, said in LINES.items():
         extras[name] = [line for line in lines if isinstance(line, said)]
