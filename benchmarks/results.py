@@ -55,6 +55,8 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "gain": ("What calibration with 20 rows brings", ["benchmarks.calibration_gain"]),
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
     "splits": ("Prefill/decode splits: gains and rules", ["benchmarks.choice", "splits"]),
+    "picks": ("Picks among layouts that no fit saw", ["benchmarks.choice", "picks"]),
+    "pipelines": ("Pipelines beside layouts of one stage", ["benchmarks.choice", "pipelines"]),
     "speculation": ("Speculative decoding: runs with MTP", ["benchmarks.speculation"]),
     "published": ("Published deployments over many nodes", ["benchmarks.wide_published"]),
     "saturated": ("Offline tables at full load", ["benchmarks.saturated"]),

@@ -8,7 +8,7 @@ candidate; rows that tie (repeats of one configuration) share the pick evenly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -41,7 +41,8 @@ class Case:
 @dataclass(frozen=True)
 class Picks:
     """All picks at one risk, shapes (m,): row, weight (ties share 1), whether its measured TPOT breaks the
-    limit, and else 1 - measured tokens/s per GPU / the best measured among those that keep it.
+    limit, and else 1 - measured tokens/s per GPU / the best measured among those that keep it; `best` is that
+    row, -1 where none keeps it.
 
     `missed` cases have no pick though a measured row keeps the limit, `none` others have none either.
     """
@@ -53,6 +54,7 @@ class Picks:
     weight: Floats
     broken: npt.NDArray[np.bool_]
     loss: Floats
+    best: Indices
 
     @property
     def share_broken(self) -> float:
@@ -81,11 +83,16 @@ def cases(held: Held, problem: Sequence[str] = PROBLEM) -> Iterator[Case]:
 
 def pick(held: Held, risk: float, problem: Sequence[str] = PROBLEM) -> Picks:
     """The picks of all cases at one risk."""
+    return pick_among(held, risk, cases(held, problem))
+
+
+def pick_among(held: Held, risk: float, asked: Iterable[Case]) -> Picks:
+    """The picks of these cases at one risk."""
     edge = held.edge("tpot", NormalDist().inv_cdf(1 - risk))
     promised, real = held.rate(), held.measured_rate()
     total = missed = none = 0
-    found: list[tuple[Indices, Floats, npt.NDArray[np.bool_], Floats]] = []
-    for case in cases(held, problem):
+    found: list[tuple[Indices, Floats, npt.NDArray[np.bool_], Floats, Indices]] = []
+    for case in asked:
         total += 1
         keeps = case.rows[held.measured_tpot[case.rows] <= case.limit_ms]
         feasible = case.rows[edge[case.rows] <= case.limit_ms]
@@ -95,9 +102,10 @@ def pick(held: Held, risk: float, problem: Sequence[str] = PROBLEM) -> Picks:
         rows = feasible[promised[feasible] >= promised[feasible].max() * SAME_RATE]
         broken = held.measured_tpot[rows] > case.limit_ms
         loss = 1 - real[rows] / (real[keeps].max() if len(keeps) else np.inf)
-        found.append((rows, np.full(len(rows), 1 / len(rows)), broken, loss))
+        best = keeps[np.argmax(real[keeps])] if len(keeps) else -1
+        found.append((rows, np.full(len(rows), 1 / len(rows)), broken, loss, np.full(len(rows), best)))
     if not found:
-        return Picks(total, missed, none, *(np.zeros(0, dtype=t) for t in (int, float, bool, float)))
+        return Picks(total, missed, none, *(np.zeros(0, dtype=t) for t in (int, float, bool, float, int)))
     return Picks(total, missed, none, *(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
