@@ -139,7 +139,7 @@ def test_latency_is_the_mean_over_requests_of_first_token_and_answer():
     question, found = solved("1xH100", "llama-3.1-8b", rate=1.0, objective="latency")[1:]
     (g,) = groups(found)
     osl = found.workload.buckets[0].osl
-    mean = g.operation.ttft_s[0] + osl * g.operation.tpot_s[0]
+    mean = g.operation.ttft_s[0] + (osl - 1) * g.operation.tpot_s[0]
 
     assert exact_value(found, [g]) == pytest.approx(mean)
     assert question.objective.spends == "latency"
