@@ -100,10 +100,16 @@ def _passed_over(best: Fleet, rival: Fleet) -> str:
     """Why a fleet that is better is not the plan; nothing of a worse one."""
     if best.gain(rival.objective) <= 0:
         return ""
+    if _is_split(rival) and not _is_split(best):
+        return "a split that is not sure to pay; --simple 0 takes it"
     many, few = len(rival.kinds), len(best.kinds)
     if many > few:
         return f"{many} kinds of replica where the plan has {few}"
     return "the plan is as near to the best as was asked for"
+
+
+def _is_split(fleet: Fleet) -> bool:
+    return any(g.candidate.role != "mixed" for g in fleet.made)
 
 
 def estimated(what: str, best: Fleet, theirs: float, why: str) -> Alternative:

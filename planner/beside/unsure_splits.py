@@ -1,8 +1,8 @@
 """Splits of prefill and decode that measured ones give little reason to trust: those for a small gain.
 
-Public comparisons of a split with servers that do both, on the same GPUs, from 2024 to 2026: where links are
-fast, splitting only for a predicted gain above `SURE` brings the most. A split over what none was measured to
-win over (PCIe, Ethernet) is among the plan's evidence: planner/plans/evidence.py.
+Plans have such splits where the best itself was asked for (`--simple 0`); what is known of them:
+planner/search/splits.py. A split over what none was measured to win over (PCIe, Ethernet) is among the plan's
+evidence: planner/plans/evidence.py.
 """
 
 from __future__ import annotations
@@ -13,13 +13,7 @@ from planner.beside.alternatives import UNSPLIT
 from planner.objectives import Objective
 from planner.plans.found import Found
 from planner.plans.schema import Alternative, PlanWarning
-
-SURE = 1.1
-"""Predicted gain above which splits pay when measured: of 88 comparisons, the rule "above 1.1" gains 0.273 in
-the mean log against never splitting, "above 1" 0.235, perfect foresight 0.290."""
-
-APART = ("watts", "latency")
-"""What an objective may spend that comparisons of tokens a GPU say nothing of."""
+from planner.search.splits import APART, SURE, gain_of
 
 
 def unsure_splits(found: Found, objective: Objective, others: Iterable[Alternative]) -> list[PlanWarning]:
@@ -35,7 +29,7 @@ def _small(found: Found, objective: Objective, others: Iterable[Alternative]) ->
     own = found.solution.objective
     for line in others:
         if UNSPLIT in line.what.split(", ") and line.objective and own and objective.spends not in APART:
-            gain = own / line.objective if objective.more else line.objective / own
+            gain = gain_of(objective, own, line.objective)
             if gain <= 1:  # a plan of fewer kinds may be a little worse than one without a split
                 yield f'a prefill/decode split brings nothing here: "{line.what}" is the safer choice'
                 return

@@ -1,5 +1,6 @@
 """The proof line: gap, status and sense agree with objective and bound, which speak of the best fleet found;
 the chosen objective is the plan's own figure, as far from the best as stated, and stands in the price list.
+Where the plan does without the split of the best fleet, the list is of fleets without one.
 
 A kind of replica is a design (layout, layers of its stages, what lies beside its GPUs) on its classes in one
 role of one engine. A plan that states no `chosen` is the best itself.
@@ -12,8 +13,15 @@ from itertools import pairwise
 
 from planner.check import budgets
 from planner.check.case import Case
-from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
+from planner.check.violation import EXACT, FIGURE, GB, MODEL, Violation, at_most, same
 from planner.plans.schema import Proof, Replica
+
+SURE = 1.1
+"""Gain of a prefill/decode split up to which a plan may do without: in public comparisons smaller ones that
+were predicted were not worth it."""
+
+PCIE_GB_PER_S = 64.0
+"""PCIe 5.0 x16, one direction. Over it alone no split in the public comparisons paid."""
 
 UNITS = {"throughput": "req/s", "cost": "USD/h", "energy": "W", "gpus": "GPUs", "latency": "s"}
 
@@ -81,9 +89,29 @@ def _given_up(case: Case) -> Iterator[Violation]:
     if not abs(proof.given_up - own) <= EXACT * max(1.0, own):
         text = f"{proof.given_up:.7g}, objective and chosen give {own:.7g}"
         yield Violation("given_up_wrong", "proof.given_up", text)
+    if proof.unsplit is not None:
+        yield from _unsplit(case, proof.unsplit)
+        own = apart(proof.own, proof.unsplit)
     if not at_most(own, case.options.simple + EXACT, EXACT):
         text = f"{own:.4g} is given up, more than the {case.options.simple:.4g} asked for"
         yield Violation("given_up_over", "proof.given_up", text)
+
+
+def _unsplit(case: Case, together: float) -> Iterator[Violation]:
+    """A plan that does without the split of the best fleet has none, nor a goal that says nothing of it; it
+    lies between the best without and the best of all, which gains little over that, or over PCIe."""
+    proof, more = case.plan.proof, sense(case) == "max"
+    if case.goal in ("energy", "latency") or any(r.role in ("prefill", "decode") for r in case.plan.replicas):
+        yield Violation("given_up_wrong", "proof.unsplit", "a split is given up, for energy, or by one")
+    low, high = (proof.own, proof.objective) if more else (proof.objective, proof.own)
+    if not (at_most(low, together, EXACT) and at_most(together, high, EXACT)):
+        text = f"{together:.7g} is not between the plan's {proof.own:.7g} and the best {proof.objective:.7g}"
+        yield Violation("given_up_wrong", "proof.unsplit", text)
+    best, least = (proof.objective, together) if more else (together, proof.objective)
+    slow = any(node.intra_bytes_per_s <= PCIE_GB_PER_S * GB for node in case.classes.values())
+    if not slow and not at_most(best, SURE * least, EXACT):
+        text = f"a split that gains {best / least - 1:.3g} is given up, more than {SURE - 1:.2g}"
+        yield Violation("given_up_over", "proof.unsplit", text)
 
 
 def _kinds(case: Case) -> Iterator[Violation]:
@@ -105,8 +133,9 @@ def _kinds(case: Case) -> Iterator[Violation]:
     if not any(same(objective, proof.own, EXACT) for objective in stated):
         text = f"the plan's {own} kinds at {proof.own:.7g} are not among them"
         yield Violation("kinds_wrong", "proof.kinds", text)
-    if not same(proof.kinds[-1].objective, proof.objective, EXACT):
-        text = f"ends at {proof.kinds[-1].objective:.7g}, the best fleet's is {proof.objective:.7g}"
+    last = proof.objective if proof.unsplit is None else proof.unsplit
+    if not same(proof.kinds[-1].objective, last, EXACT):
+        text = f"ends at {proof.kinds[-1].objective:.7g}, the best fleet's is {last:.7g}"
         yield Violation("kinds_wrong", f"proof.kinds[{len(proof.kinds) - 1}]", text)
 
 

@@ -67,6 +67,7 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
     if asked.workload.loop == "open" and asked.workload.rate_rps is None:
         extras["saturated"] = saturated(found, made)
     proven = proof(simple.best, simple.chosen, simple.by_kinds, seconds, extra.seed, space)
+    proven = proven.model_copy(update={"unsplit": simple.unsplit})
     result = assemble(found, problem_of(asked), made, proven, extras)
     return verified(launched(_with_room(result)))
 
@@ -119,7 +120,8 @@ def uninsured(question: Question, simple: Simple, limits: Limits) -> FleetSoluti
     free = replace(question, survive=None, most_kinds=chosen.space.most_kinds)
 
     def keep(c: Candidate) -> bool:
-        return (copies or not c.design.redundant) and (limited or not c.key.power)
+        together = simple.unsplit is None or c.role == "mixed"
+        return together and (copies or not c.design.redundant) and (limited or not c.key.power)
 
     with suppress(OutOfTime):
         found = restricted(free, every, keep, limits)

@@ -10,6 +10,7 @@ from typing import TypeVar
 from planner.candidates.deadline import deadline
 from planner.errors import Infeasible, OutOfTime
 from planner.plans import schema
+from planner.plans.found import Found
 from planner.plans.verified import Unsound
 from planner.question.asked import Asked
 from planner.replicas.pool import Pool
@@ -17,7 +18,8 @@ from planner.search.changes import judged
 from planner.search.find import find
 from planner.search.limits import LEAST_S, left
 from planner.search.question import Question
-from planner.search.simple import Simple, kinds, simplest
+from planner.search.simple import SAME, Simple, by_chance, kinds, simplest
+from planner.search.splits import unsplit
 from planner.why import shortage
 from solvers.linear import Limits
 
@@ -133,7 +135,7 @@ def solved(
         spent_s = max((time.perf_counter() - solving) / 2, SIMPLE_S)
         spent = replace(limits, seconds=min(left(limits, until).seconds, spent_s))
         with deadline(began + limits.seconds):
-            simple = simplest(posed.question, found, posed.asked.options.simple, spent)
+            simple = few_kinds(posed, found, spent)
     except OutOfTime:
         pass  # the fleet that there is may have fewer kinds: nobody knows
     except KeyboardInterrupt:
@@ -142,3 +144,17 @@ def solved(
     nodes = None if limits.work is None else max(limits.work // EXTRA_NODES, 1)
     extra = replace(limits, seconds=min(spare_s, EXTRA_S) / 2, work=nodes)
     return Solved(posed, simple, extra)
+
+
+def few_kinds(posed: Posed, found: Found, limits: Limits) -> Simple:
+    """The fleet of few kinds that is chosen: without a split of prefill and decode where that of the best one
+    is not sure to pay, unless the best itself was asked for. Raises OutOfTime."""
+    question, share = posed.question, posed.asked.options.simple
+    together = unsplit(question, found, limits) if share > 0 else None
+    if together is None:
+        return simplest(question, found, share, limits)
+    simple = simplest(question, together, share, limits)
+    value, theirs = found.solution.objective, simple.best.solution.objective
+    if question.objective.loss(value or 0.0, theirs or 0.0) <= SAME:
+        return replace(simple, best=by_chance(found, simple.best, limits))
+    return replace(simple, best=found, unsplit=theirs)

@@ -15,6 +15,8 @@ from planner.reports import words as say
 SAME = 1e-9
 """Relative distance below which two objectives are one."""
 
+SPLIT = "prefill/decode split"
+
 LATE = 0.5
 """Share of the time limit: a search that ended sooner had nothing left to bring fleet and bound together."""
 
@@ -31,7 +33,8 @@ def price_list(plan: Plan) -> Text:
     parts = []
     for entry, amount in zip(p.kinds, amounts, strict=True):
         of_plan = abs(entry.objective - p.own) <= SAME * abs(p.own)
-        named = ["this plan"] * of_plan + ["best"] * (entry is p.kinds[-1])
+        best = "best" if p.unsplit is None else "best without a split"
+        named = ["this plan"] * of_plan + [best] * (entry is p.kinds[-1])
         shown = amount.removesuffix(f" {unit}") if unit else amount
         words = f"{counted(entry.kinds, 'kind')} {shown}" + (f" ({', '.join(named)})" if named else "")
         parts.append(Text(words, style="bold green" if of_plan else ""))
@@ -103,6 +106,9 @@ def given_up(plan: Plan) -> str:
     own = [entry.kinds for entry in p.kinds if abs(entry.objective - p.own) <= SAME * abs(p.own)]
     if not own:
         return f"this plan is {far} {side} it"
+    if p.unsplit is not None:
+        without = f"without its {SPLIT}, which is not sure to pay (--simple 0 takes it)"
+        return f"this plan is {far} {side} it, {without}"
     if own[0] == p.kinds[-1].kinds:
         return f"this plan is {far} {side} it, without copies of experts"
     kinds = counted(own[0], "kind")
@@ -118,8 +124,6 @@ def held_by(cap: Cap) -> str:
 
 LEAST = 0.0005
 """Share of the plan's objective from which on a difference is worth a word."""
-
-SPLIT = "prefill/decode split"
 
 
 def verdict(plan: Plan, a: Alternative) -> str:
@@ -148,7 +152,8 @@ def phases(plan: Plan) -> str | None:
     """Whether splitting prefill from decode pays here, in a sentence."""
     for a in plan.alternatives:
         if a.what.startswith(SPLIT):
-            return f"Prefill and decode on the same servers: {_of('a split', verdict(plan, a))}."
+            split = "a split" if plan.proof.unsplit is None else "a split, not sure to pay,"
+            return f"Prefill and decode on the same servers: {_of(split, verdict(plan, a))}."
         if a.what.startswith(f"no {SPLIT}"):
             return f"Separate prefill and decode servers: {_of('one shared kind', verdict(plan, a))}."
     return None

@@ -38,11 +38,14 @@ EACH = 0.25
 @dataclass(frozen=True)
 class Simple:
     """The fleet `chosen`, and the best one of each number of kinds that was looked at, the `best` last; of
-    as many kinds as that `chosen` may be one without copies of experts."""
+    as many kinds as that `chosen` may be one without copies of experts. `unsplit`: the objective of the best
+    fleet without a split of prefill and decode, where `chosen` has none and `best` has; then `by_kinds` ends
+    with that."""
 
     chosen: Found
     best: Found
     by_kinds: tuple[tuple[int, float], ...]
+    unsplit: float | None = None
 
     @property
     def among_all(self) -> Found:
@@ -71,7 +74,7 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     chosen = without_copies(question, best, fewer.near_enough(near, many) or best, share, fewer.left)
     chosen = chosen if stopped else without_limits(question, best, chosen, fewer.left)
     if chosen is not best and question.objective.loss(value, chosen.solution.objective or value) <= SAME:
-        best = _by_chance(best, chosen, limits)
+        best = by_chance(best, chosen, limits)
         value = best.solution.objective or value
     listed = [(kinds(chosen), chosen.solution.objective or value)]
     few = min(kinds(chosen) - 1, PRICED) if many else 0
@@ -80,7 +83,7 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     return Simple(chosen, best, (*worse, (kinds(best), value)))
 
 
-def _by_chance(best: Found, chosen: Found, limits: Limits) -> Found:
+def by_chance(best: Found, chosen: Found, limits: Limits) -> Found:
     """`chosen`, which is as good as `best` or better, under the bound and in the pool of that one: all that
     the bound speaks of, not the few candidates that were looked at last."""
     proven = judged(replace(chosen.solution, bound=best.solution.bound), limits)

@@ -52,7 +52,7 @@ def test_nothing_is_told_of_a_fleet_without_a_split():
 
 
 def test_a_plan_says_once_that_its_split_goes_over_pcie():
-    made = plan(None, "qwen3-32b", gpus="8xL40S")
+    made = plan(None, "qwen3-32b", gpus="8xL40S", simple=0.0)
 
     assert {r.role for r in made.replicas} == {"prefill", "decode"}
     assert [e.mechanism for e in made.evidence].count("split") == 1

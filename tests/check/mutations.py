@@ -788,6 +788,8 @@ def simpler_and_yet_better_than_the_best(d: Document, rng: Random) -> None:
 
 @breaks("given_up_over")
 def more_given_up_than_asked_for(d: Document, rng: Random) -> None:
+    if "unsplit" in price_list(d):  # then it is the split that is given up
+        raise NotThereError
     d["problem"]["options"]["simple"] = price_list(d)["given_up"] * rng.choice([0.0, 0.5, 0.95])
 
 

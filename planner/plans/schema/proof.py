@@ -80,7 +80,9 @@ class Proof(Part):
 
     `chosen`: this plan's own objective, None where it is the best; `given_up` = |objective - chosen| /
     |objective|; `kinds`: objectives by kinds of replica, fewest first, the best fleet found last. `why`: what
-    left the gap, of a plan that is `not_closed`.
+    left the gap, of a plan that is `not_closed`. `unsplit`: objective of the best fleet found without a
+    prefill/decode split, where the plan does without the split of the best one, whose gain is too small or
+    too unsure; then `kinds` ends with that fleet.
     """
 
     objective: FiniteFloat
@@ -97,12 +99,15 @@ class Proof(Part):
     chosen: FiniteFloat | None = None
     given_up: NonNegative = 0.0
     kinds: list[KindCount] = []
+    unsplit: FiniteFloat | None = None
 
     @model_serializer(mode="wrap")
-    def _without_a_reason_for_nothing(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """`why` is written only where there is a reason."""
+    def _without_what_there_is_not(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """`why` is written only where there is a reason, `unsplit` where the plan does without a split."""
         written: dict[str, Any] = form(self)
-        return {k: v for k, v in written.items() if k != "why" or v}
+        absent = {"why"} if not self.why else set()
+        absent |= {"unsplit"} if self.unsplit is None else set()
+        return {k: v for k, v in written.items() if k not in absent}
 
     @property
     def own(self) -> float:

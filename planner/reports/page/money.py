@@ -63,10 +63,11 @@ def simpler(plan: Plan) -> Section | None:
     if not p.kinds:
         return None
     most = max(abs(entry.objective) for entry in p.kinds) or 1.0
-    bars = []
+    bars, without = [], "" if p.unsplit is None else ", without a split"
     for entry in p.kinds:
         own = abs(entry.objective - p.own) <= SAME * abs(p.own)
-        named = ["this plan"] * own + ["the best found"] * (entry is p.kinds[-1] and len(p.kinds) > 1)
+        last = entry is p.kinds[-1] and len(p.kinds) > 1
+        named = ["this plan"] * own + [f"the best found{without}"] * last
         part = Part("best" if own else "plain", 0.0, abs(entry.objective) / most)
         label = f"{counted(entry.kinds, 'kind')} of replica"
         bars.append(Bar(label, say.rate(entry.objective, p.unit), (part,), ", ".join(named), chosen=own))

@@ -1,0 +1,65 @@
+"""Plans that keep prefill and decode together although a split is predicted to be better."""
+
+import pytest
+
+from planner import plan
+from planner.check import check
+
+PCIE = "8xL40S"
+ASKED = {"model": "qwen3-14b", "engine": "trtllm"}
+
+
+def roles(made):
+    return {r.role for r in made.replicas}
+
+
+def codes(made, **proof):
+    """What `check` says of a plan with another proof line."""
+    other = made.model_copy(update={"proof": made.proof.model_copy(update=proof)})
+    return {v.code for v in check(other)}
+
+
+@pytest.fixture(scope="module")
+def bold():
+    return plan(None, gpus=PCIE, simple=0.0, **ASKED)
+
+
+@pytest.fixture(scope="module")
+def safe():
+    return plan(None, gpus=PCIE, **ASKED)
+
+
+def test_over_pcie_nothing_is_split_unless_the_best_itself_is_asked_for(bold, safe):
+    assert roles(bold) == {"prefill", "decode"}
+    assert roles(safe) == {"mixed"}
+    assert bold.proof.unsplit is None
+    assert "unsplit" not in bold.proof.model_dump()
+
+
+def test_the_proof_speaks_of_the_split_and_the_alternatives_show_it(bold, safe):
+    proof = safe.proof
+
+    assert proof.objective == pytest.approx(bold.proof.objective, rel=0.02)
+    assert proof.own <= proof.unsplit < proof.objective
+    assert any("not sure to pay" in line.why and line.objective > proof.own for line in safe.alternatives)
+    assert check(safe) == []
+
+
+def test_what_is_given_up_for_fewer_kinds_is_of_the_best_without_a_split(safe):
+    assert "given_up_over" in codes(safe, unsplit=None)
+    assert "given_up_wrong" in codes(safe, unsplit=2 * safe.proof.objective)
+
+
+def test_a_plan_with_a_split_gives_none_up(bold):
+    assert "given_up_wrong" in codes(bold, unsplit=bold.proof.objective)
+
+
+def test_over_nvlink_a_split_that_gains_much_is_not_given_up(safe):
+    """The same plan on GPUs with NVLink: a gain above a tenth would be a reason to split."""
+    document = safe.model_dump(mode="json", by_alias=True)
+    for node in document["problem"]["cluster"]["nodes"]:
+        node["intra_gb_per_s"] = 400.0
+    fast = type(safe).model_validate(document)
+
+    assert safe.proof.objective > 1.1 * safe.proof.unsplit
+    assert "given_up_over" in {v.code for v in check(fast)}
