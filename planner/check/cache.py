@@ -255,7 +255,7 @@ def _chances(
     case: Case, card: ModelCard, replica: Replica, cache: Cache, rooms: Sequence[Room], where: str
 ) -> Iterator[Violation]:
     """Who waits and who is preempted, as often as what is held exceeds the room: all that are inside, or the
-    others and what one more needs."""
+    others and what one more needs. One that comes at random may meet as many as there are on average."""
     load, count = case.loads[replica.id], cache.sequences / replica.attn_dp
     busy = min(replica.utilisation, MOST_BUSY)
     chances = []
@@ -266,8 +266,9 @@ def _chances(
         prompts = max(cache.used * most - cache.sequences * held.mean_bytes, 0.0)
         begun = sum(kept.begun_bytes(case, card, replica, stage) for stage in stages)
         for each, room in product((held.mean_bytes, full), (most, least - prompts)):
-            one_more = max(count - 1, 0.0), held.need_bytes, held.need_variance
-            for others, need, unsure in ((count, 0.0, 0.0), one_more):
+            met = (max(count - 1, 0.0), count) if case.workload.loop == "open" else (max(count - 1, 0.0),)
+            ways = [(others, held.need_bytes, held.need_variance) for others in met]
+            for others, need, unsure in ((count, 0.0, 0.0), *ways):
                 for more in (0.0, swing):
                     variance = held.variance + more
                     spread = sqrt(max(others * variance + unsure, 1e-9))

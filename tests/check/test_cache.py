@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cluster_configs.reading import read_cluster
 from planner import plan
 from planner.check import check
 from planner.plans.schema import Plan
@@ -163,3 +165,18 @@ def test_engines_may_hold_room_beyond_windows(asked: dict[str, Any]):
     cache = document["replicas"][0]["cache"]
     cache["used"] *= 3
     assert "cache_used_wrong" in codes(document)
+
+
+def test_those_who_come_at_random_meet_as_many_as_there_are(tmp_path: Path):
+    """Half a request in flight on average, room for two: one of ten meets two others. Counted without the
+    one that comes, the cache would be full for one of thirty."""
+    nodes = "[{name: box, gpus: [{device: rtx-3090}, {device: rtx-4060-ti-16gb}], host: {HOST}}]"
+    file = tmp_path / "box.yaml"
+    file.write_text("name: unlike\nnodes: " + nodes.replace("HOST", "memory_gb: 64, gb_per_s: 80"))
+    asked = {"precision": "int4_wo", "engine": "llama.cpp", "rate": 0.01}
+    document = plan(read_cluster(file), "llama-3.1-70b", **asked, explain=False).model_dump()
+
+    assert codes(document) == set()
+    assert document["replicas"][0]["cache"]["delayed"] > 0.07
+    document["replicas"][0]["cache"]["delayed"] = 0.2
+    assert codes(document) == {"cache_delayed_wrong"}
