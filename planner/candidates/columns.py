@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.candidates.fastest import fastest
 from planner.candidates.largest import Asked, busiest, largest
 from planner.candidates.points import Points, batched, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
@@ -102,14 +103,18 @@ def _packed(s: Setup, p: Points) -> Floats:
 def _single(
     s: Setup, index: Ints, role: Role, low: Floats, high: Floats, others: Sequence[Sequence[Floats]]
 ) -> tuple[Ints, Columns]:
-    """One bucket: the largest batch that keeps its promise is the whole truth. The row of each column,
-    too."""
+    """One bucket: the largest batch that keeps its promise, or a smaller one that serves more, is the whole
+    truth. The row of each column, too."""
     served = np.flatnonzero(s.mix.share > 0)
     least_batch, most_batch = low[:, served].max(axis=1), high[:, served].max(axis=1)
     alive = np.flatnonzero(least_batch > 0)
-    points = batched(s, index[alive], least_batch[alive], role)
+    batch, most = fastest(s, index[alive], role, least_batch[alive])
+    if s.promise.percentile != "mean":  # of TPOT it may rise where load falls
+        batch = least_batch[alive]
+    points = batched(s, index[alive], batch, role)
     use = _only(_rows(s, points, role), np.broadcast_to(s.mix.share > 0, points.excess.shape))
-    sure = (least_batch / np.maximum(most_batch, 1e-30))[alive, None, None]
+    sure = (least_batch / np.maximum(most_batch, 1e-30))[alive]
+    sure = (sure * points.rate / np.maximum(most, points.rate))[:, None, None]
     return alive, Columns(points, use, use * sure, np.zeros(len(alive)))
 
 

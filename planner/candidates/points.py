@@ -5,9 +5,10 @@ A server with B decoding sequences under the workload's mix (shares s_w) makes s
 
     T = t0 + B * E[work] / E[osl - 1]            E[.] over the mix; t0 and work by the step linearised at B
 
-so it takes rate = B / (E[osl - 1] * T). Larger batches share t0 among more sequences: the rate never falls
-with B, so for one bucket the best point is the largest B that keeps the SLO and the KV room; for several,
-smaller ones may matter and a grid of them is kept. Shapes: m points x w buckets; all quantities are one
+so it takes rate = B / (E[osl - 1] * T). Larger batches share t0 among more sequences, so that the rate rises
+with B: for one bucket the best point is the largest B that keeps the SLO and the KV room, or a smaller one
+where work grows faster than B (`planner.candidates.fastest`); for several, smaller ones may matter and a grid
+of them is kept. Shapes: m points x w buckets; all quantities are one
 server's (one attention-dp rank).
 """
 
@@ -78,6 +79,13 @@ def batched(s: Setup, index: Ints, sequences: Floats, role: Role, step: StepTime
     step = for_role(role, step, s.model, designs, s.mix.requests, sequences, s.token_budget)
     rate, work = _rate_of(s, step, sequences, role)
     return _points(s, index, sequences, step, rate, work, role)
+
+
+def rate_at(s: Setup, index: Ints, sequences: Floats, role: Role) -> Floats:
+    """Requests/s (m,) of servers that decode `sequences` (m,) at once."""
+    step, designs = decode_steps(s, index, sequences), s.designs.take(index)
+    step = for_role(role, step, s.model, designs, s.mix.requests, sequences, s.token_budget)
+    return _rate_of(s, step, sequences, role)[0]
 
 
 def prefilling(s: Setup, index: Ints, level: Floats) -> Points:

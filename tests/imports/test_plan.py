@@ -234,3 +234,14 @@ def test_a_model_that_is_a_path_is_named_with_the_file_that_has_it(tmp_path, cap
     script.write_text("vllm serve ../nowhere/llama\n")
     assert run(["import", str(script), "--gpus", "8xH100"]) == 2
     assert f"at {script}, model ../nowhere/llama" in capsys.readouterr().err
+
+
+def test_what_serves_less_with_more_sequences_is_planned_with_fewer():
+    """Experts over PCIe: the cache holds 193 sequences, and most is served with some 130. The bound was that
+    of 193, below the plan."""
+    text = "vllm serve Qwen/Qwen3-235B-A22B-FP8 --tensor-parallel-size 8 --enable-expert-parallel"
+    plan = imported(read(text), None, "8xL40S", None, {"ttft_ms": "none", "tpot_ms": "none"}).plan
+
+    assert check(plan) == []
+    assert plan.proof.gap < 0.002
+    assert 100 < plan.replicas[0].max_batch < 160
