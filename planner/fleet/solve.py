@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from planner.candidates.deadline import deadline
 from planner.errors import Infeasible, OutOfTime
+from planner.fleet.surer import surest
 from planner.plans import schema
 from planner.plans.found import Found
 from planner.plans.verified import Unsound
@@ -25,6 +26,9 @@ from solvers.linear import Limits
 
 SIMPLE_S = 2.0
 """At least, else half as long as the search took: seconds for fleets of fewer kinds of replica."""
+
+SURER_S = 2.0
+"""Seconds at most for fleets of the same price that are surer."""
 
 TRIES = 4
 """Plans that may fail their check, one after the other, before that is an error where the time is over."""
@@ -136,6 +140,8 @@ def solved(
         spent = replace(limits, seconds=min(left(limits, until).seconds, spent_s))
         with deadline(began + limits.seconds):
             simple = few_kinds(posed, found, spent)
+            spare = replace(limits, seconds=min(left(limits, until).seconds, SURER_S))
+            simple = surest(posed.asked, posed.question, simple, spare)
     except OutOfTime:
         pass  # the fleet that there is may have fewer kinds: nobody knows
     except KeyboardInterrupt:

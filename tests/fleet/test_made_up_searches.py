@@ -143,6 +143,7 @@ def search(monkeypatch):
 
     monkeypatch.setattr(solve, "find", lambda question, pool, limits: own.found)
     monkeypatch.setattr(solve, "simplest", simplest)
+    monkeypatch.setattr(solve, "surest", lambda asked, question, simple, limits: simple)
     monkeypatch.setattr(solve, "kinds", lambda found: 1)
     return own
 

@@ -1,0 +1,65 @@
+"""Among fleets of one price the surer one is the plan."""
+
+import pytest
+
+from planner import plan
+from planner.check import check
+from planner.fleet import solve
+from planner.fleet.surer import SURE, surest
+
+ASKED = {
+    "gpus": "8xH100",
+    "model": "qwen3-32b",
+    "rate": 40.0,
+    "tpot_ms": 40.0,
+    "percentile": "p95",
+    "risk": 0.5,
+}
+
+
+def sureness(made):
+    return min(made.predicted.chance_ttft, made.predicted.chance_tpot)
+
+
+def size(made):
+    gpus = sum(r.count * stage.gpus for r in made.replicas for stage in r.stages)
+    return made.predicted.usd_per_hour.value, gpus, len(made.replicas)
+
+
+@pytest.fixture(scope="module")
+def surer():
+    return plan(None, **ASKED)
+
+
+@pytest.fixture(scope="module")
+def first_found():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solve, "surest", lambda asked, question, simple, limits: simple)
+        return plan(None, **ASKED)
+
+
+def test_it_keeps_its_limits_more_often_for_the_same_price_gpus_and_kinds(surer, first_found):
+    assert sureness(surer) > sureness(first_found) + 0.1
+    assert size(surer) == pytest.approx(size(first_found))
+    assert surer.proof.own == pytest.approx(first_found.proof.own)
+
+
+def test_it_passes_its_check_and_says_the_same_of_the_best(surer, first_found):
+    assert check(surer) == []
+    assert surer.proof.bound == pytest.approx(first_found.proof.bound)
+    assert surer.proof.given_up == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("other", [{"rate": 5.0}, {"rate": None, "percentile": "mean"}])
+def test_nothing_is_looked_for_where_a_fleet_is_sure_or_costs_are_not_minimised(other, monkeypatch):
+    left = []
+
+    def kept(asked, question, simple, limits):
+        left.append(surest(asked, question, simple, limits) is simple)
+        return simple
+
+    monkeypatch.setattr(solve, "surest", kept)
+    made = plan(None, **(ASKED | other))
+
+    assert left == [True]
+    assert sureness(made) > SURE or made.problem.options["objective"] == "throughput"
