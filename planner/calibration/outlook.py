@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from planner.calibration.bench import TPOT, TTFT, Bench
+from planner.calibration.bold import Bold, bold_choice
 from planner.calibration.fitting import Fit, Noise, Spread
 from planner.calibration.trials import (
     CONCURRENCY,
@@ -55,7 +56,7 @@ class Outlook:
 
     fit: the parameters around the shipped ones, with log TTFT and log TPOT; slope: of both by the parameters
     (n, 2, p); sigma: bands of both (n, 2); both are 0 where there is no such figure. weight: how much each
-    trial matters, adding up to 1 (n,).
+    trial matters, adding up to 1 (n,). bold: the last of the trials, where one would settle the bold choice.
     """
 
     servers: Sequence[Server]
@@ -64,14 +65,17 @@ class Outlook:
     slope: Floats
     sigma: Floats
     weight: Floats
+    bold: Bold | None = None
 
     @property
     def able(self) -> Ints:
-        """Trials that may be measured: every other concurrency, as neighbours tell the same."""
+        """Trials that may be measured: every other concurrency, as neighbours tell the same, and the bold
+        one."""
         ranks = [self.servers[t.server].design.attn_dp for t in self.trials]
         fine = [t.requests // n in CONCURRENCY[::2] for t, n in zip(self.trials, ranks, strict=True)]
         small = [t.requests <= MOST and t.prefix_hit == 0 for t in self.trials]
-        return np.flatnonzero(np.array(fine) & np.array(small))
+        bold = [self.bold is not None and i == len(self.trials) - 1 for i in range(len(self.trials))]
+        return np.flatnonzero((np.array(fine) | np.array(bold)) & np.array(small))
 
     @property
     def latency_s(self) -> Floats:
@@ -103,18 +107,27 @@ def look(asked: Asked, spread: Spread, noise: Noise) -> Outlook:
         raise does_not_fit(asked.cluster, asked.card, asked.options, Pool((), setups))
     bench = _bench(servers, matter)
     tunings = bench.tunings(shipped())
-    weight = _weights(servers, matter, bench.log_times(tunings), _sigma(servers, matter), asked.workload.slo)
-    servers = _favourites(servers, matter, weight)
+    here, sigma, slo = bench.log_times(tunings), _sigma(servers, matter), asked.workload.slo
+    weight = _weights(servers, matter, here, sigma, slo)
+    bold = bold_choice(servers, matter, here, sigma, slo, asked.options.risk)
+    favourites = _favourites(servers, matter, weight)
+    if bold is not None and (own := servers[bold.trial.server]) not in favourites:
+        favourites.append(own)
+    if bold is not None:
+        place = favourites.index(servers[bold.trial.server])
+        bold = replace(bold, trial=replace(bold.trial, server=place))
+    servers = favourites
     trials = [t for i, s in enumerate(servers) for t in trials_of(i, s, loads)]
+    trials += [bold.trial] if bold is not None else []
     bench = _bench(servers, trials)
     fit = Fit(bench, shipped(), spread, noise)
     fit.linearise()
     sigma = _sigma(servers, trials)
-    weight = _weights(servers, trials, fit.here, sigma, asked.workload.slo)
+    weight = _weights(servers, trials, fit.here, sigma, slo)
     slope = np.nan_to_num(fit.slope)
     single = [trial.osl == 1 for trial in trials]
     slope[single, TPOT] = sigma[single, TPOT] = 0.0
-    return Outlook(servers, trials, fit, slope, sigma, weight)
+    return Outlook(servers, trials, fit, slope, sigma, weight, bold)
 
 
 def _bench(servers: Sequence[Server], trials: Sequence[Trial]) -> Bench:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.calibration.bench import TPOT, TTFT, Mask
+from planner.calibration.bold import Bold
 from planner.calibration.fitting import Noise
 from planner.calibration.outlook import Outlook, look
 from planner.calibration.priors import SPREAD
@@ -47,7 +48,8 @@ class Bands:
 class Run:
     """A trial to make with so many prompts, and what follows: `bands` after it and all before it.
 
-    tells: the parameter that it says most of; deviation: of its logarithm, before and after.
+    tells: the parameter that it says most of; deviation: of its logarithm, before and after; bold: where it
+    settles whether the bold choice keeps the limits.
     """
 
     trial: Trial
@@ -56,6 +58,7 @@ class Run:
     bands: Bands
     tells: str
     deviation: tuple[float, float]
+    bold: Bold | None = None
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,13 @@ def probe(asked: Asked) -> Probe:
     start = np.array([s.start_minutes for s in found.servers])[server]
     noise = np.array([found.fit.noise.ttft, found.fit.noise.tpot])
     runs = Runs(slope[able], noise, minutes[able], server[able], start[able])
-    chosen = able[select(runs, goal.targets, covariance, float(goal.fixed.sum()))].tolist()
+    last = len(found.trials) - 1
+    given = [] if found.bold is None else np.flatnonzero(able == last).tolist()
+    chosen = able[select(runs, goal.targets, covariance, float(goal.fixed.sum()), given=given)].tolist()
     before = goal.bands(covariance)
     sessions = []
-    for members in _grouped(found, chosen):
+    order = _grouped(found, chosen)
+    for members in first(order, last) if given else order:
         made = []
         for i in members:
             then = after(covariance, slope[i], noise)
@@ -112,6 +118,7 @@ def probe(asked: Asked) -> Probe:
                     goal.bands(then),
                     name,
                     deviation,
+                    found.bold if given and i == last else None,
                 )
             )
             covariance = then
@@ -168,6 +175,16 @@ def _grouped(found: Outlook, chosen: Sequence[int]) -> list[list[int]]:
         return t.isl, t.osl, t.requests
 
     return [sorted((i for i in chosen if found.trials[i].server == s), key=load) for s in servers]
+
+
+def first(order: Sequence[list[int]], trial: int) -> list[list[int]]:
+    """Trials by server with this one's server first, and this trial first on it.
+
+    >>> first([[3, 4], [1, 2]], 2)
+    [[2, 1], [3, 4]]
+    """
+    own = [[trial, *(i for i in members if i != trial)] for members in order if trial in members]
+    return own + [members for members in order if trial not in members]
 
 
 def _tells(

@@ -13,6 +13,7 @@ that is not chosen yet costs its start, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,12 +43,20 @@ class Runs:
 
 
 def select(
-    runs: Runs, targets: Floats, covariance: Floats, staying: float = 0.0, most: int = MOST_RUNS
+    runs: Runs,
+    targets: Floats,
+    covariance: Floats,
+    staying: float = 0.0,
+    most: int = MOST_RUNS,
+    given: Sequence[int] = (),
 ) -> list[int]:
     """The runs to make, in order of choice; none twice. `targets` (m, p): T; `covariance` (p, p): S;
-    `staying`: summed variance that no run takes away."""
-    chosen: list[int] = []
+    `staying`: summed variance that no run takes away; `given`: runs that are made first anyway."""
+    chosen = list(given)
     free = np.ones(len(runs.minutes), dtype=bool)
+    for one in chosen:
+        free[one] = False
+        covariance = after(covariance, runs.slope[one], runs.noise)
     while len(chosen) < most:
         gain = np.where(free, gains(runs.slope, runs.noise, targets, covariance), 0.0)
         running = np.isin(runs.server, runs.server[chosen])

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from planner.calibration import commands
 from planner.calibration.bench import TPOT, TTFT, Mask
+from planner.calibration.bold import Bold
 from planner.calibration.calibrate import FELT, Calibrated, Change, off
 from planner.calibration.probe import Bands, Probe
 from planner.cost.bands import Z80
@@ -126,6 +127,8 @@ def render_probe(found: Probe, console: Console) -> None:
         return
     console.print()
     console.print(table(found))
+    if bold := next((run.bold for session in found.sessions for run in session.runs if run.bold), None):
+        console.print(Text(f"run 1 settles the bold choice: {settles(bold)}"))
     console.print(
         Text("±: 80 % band of what a plan would choose, after the run and all above it", style="dim")
     )
@@ -166,8 +169,17 @@ def table(found: Probe) -> Table:
             t = run.trial
             load = (f"{n:,}" for n in (t.isl, t.osl, t.requests))
             minutes = say.number(run.minutes, 2)
-            rows.add_row(f"  {number}", *load, minutes, *bands(run.bands), TELLS.get(run.tells, run.tells))
+            tells = TELLS.get(run.tells, run.tells)
+            rows.add_row(f"  {number}", *load, minutes, *bands(run.bands), tells)
     return rows
+
+
+def settles(bold: Bold) -> str:
+    """What the bold choice would bring, and how sure it is."""
+    gain = (
+        "nothing else keeps the limits" if bold.gain is None else f"+{say.percent(bold.gain)} output tokens"
+    )
+    return f"{gain}, the limits kept with a chance of {100 * bold.kept:.0f} %"
 
 
 def bands(these: Bands) -> tuple[str, str]:
@@ -201,6 +213,7 @@ def as_document(found: Probe) -> dict[str, Any]:
                     "minutes": run.minutes,
                     "tells": {"parameter": run.tells, "before": run.deviation[0], "after": run.deviation[1]},
                     "bands": asdict(run.bands),
+                    **({"bold": {"gain": run.bold.gain, "kept": run.bold.kept}} if run.bold else {}),
                 }
             )
         servers.append(
