@@ -120,7 +120,14 @@ def test_a_design_on_two_classes_is_two_groups_of_its_name(table):
     nodes = [L4.model_copy(update={"name": name, "zone": name}) for name in "ab"]
     plan = planned(cluster(*nodes), table("c,l4,1,mixed,1"))
 
-    assert set(counts(plan)) == {"c on a", "c on b"}
+    assert set(counts(plan)) == {"c-a", "c-b"}
+
+
+def test_a_design_of_any_name_has_an_id_that_scripts_can_say(table):
+    plan = planned(cluster(H100, L4), table("tp 4; reboot,H100,4,mixed,3", "tp 4 reboot,l4,1,mixed,1"))
+
+    assert set(counts(plan)) == {"tp-4-reboot", "tp-4-reboot-2"}
+    assert plan.problem.calibration["designs"].keys() == counts(plan).keys()
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_any_rate_below_the_highest_of_random_arrivals_is_served(asked: Asked, p
 
 
 @FEW
-@given(questions, st.sampled_from([("zz", "a"), ("node-1", "node"), ("h100 sxm", "x.y")]))
+@given(questions, st.sampled_from([("zz", "a"), ("node-1", "node"), ("h100_sxm", "x.y")]))
 def test_order_and_names_of_nodes_mean_nothing(asked: Asked, names: tuple[str, ...]):
     renamed = replace(asked, entries=asked.entries[::-1], names=names[: len(asked.entries)])
 

@@ -50,7 +50,7 @@ def _idle(plan: Plan, name: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", ["lab", "melange-cloud", "three-zones", "mi300x-8"])
 def test_an_example_with_a_light_load_serves_just_that(name: str):
-    rate = 0.5 if name == "mi300x-8" else 3.0
+    rate = 0.1 if name == "mi300x-8" else 3.0  # 405B in 16 bits: TPOT is 42 ms with one request
     asked = {"rate": rate, "gap": GAP, "work_limit": WORK, "explain": False}
     plan = api.plan(FOLDER / f"{name}.yaml", MODELS[name], **asked)
 

@@ -70,7 +70,7 @@ ROUTERS = {
 
 
 def quoted(words: Sequence[str]) -> str:
-    """A command for a shell; variables stay variables.
+    r"""A command for a shell; variables stay variables.
 
     >>> quoted(["serve", "$HEAD_ADDR:5000", "${HOME}", "a b$HEAD_ADDR"])
     'serve "$HEAD_ADDR:5000" \'${HOME}\' \'a b\'"$HEAD_ADDR"'

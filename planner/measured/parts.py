@@ -25,6 +25,7 @@ from planner.plans.found import Found
 from planner.plans.placement import Placed
 from planner.plans.predicted import idle
 from planner.question.asked import Asked
+from planner.reading.names import as_group_ids
 from solvers.linear import Limits, Linear, total
 from solvers.packing import divisible, patterns
 
@@ -56,9 +57,12 @@ class Fleet:
 
     @cached_property
     def ids(self) -> dict[str, str]:
-        """Candidate -> the plan's name for it: the design's, with its class where it runs on several."""
+        """Candidate -> the plan's id for it: the design's name, with its class where it runs on several."""
         labels = [c.label for c, _ in self.running]
-        return {c.id: c.label if labels.count(c.label) == 1 else c.id for c, _ in self.running}
+        names = [
+            c.label if labels.count(c.label) == 1 else f"{c.label}-{c.node_class}" for c, _ in self.running
+        ]
+        return dict(zip((c.id for c, _ in self.running), as_group_ids(names), strict=True))
 
     @cached_property
     def limits_s(self) -> tuple[float, float]:

@@ -4,6 +4,7 @@ word, whatever a file says. Letters and digits may be of any script."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, ValidationInfo
@@ -13,6 +14,9 @@ LONGEST_NAME = 253
 
 LONGEST_TITLE = 4096
 """Characters, as of a path (PATH_MAX of Linux): a model may be named by its folder."""
+
+LONGEST_ID = 63
+"""Characters of the id of a group of replicas, as of a label (RFC 1123)."""
 
 PART = r"[^\W_](?:[\w.-]*\w)?"
 NODE_NAME = re.compile(rf"{PART}(?:/{PART})*")
@@ -37,6 +41,20 @@ def as_node_name(text: str) -> str:
     ('my-card-24-GB', 'h100-sxm', 'x')
     """
     return re.sub(r"[^\w.]+", "-", text).strip("-._") or "x"
+
+
+def as_group_ids(texts: Sequence[str]) -> list[str]:
+    """The nearest ids of groups of replicas, each once: with a number behind it where others have it already.
+
+    >>> as_group_ids(["tp 4", "tp-4", "8xL4", ""])
+    ['tp-4', 'tp-4-2', '8xL4', 'x']
+    """
+    ids: list[str] = []
+    for text in texts:
+        word = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._") or "x"
+        names = (word[:LONGEST_ID], *(f"{word[: LONGEST_ID - 6]}-{k}" for k in range(2, len(texts) + 2)))
+        ids.append(next(name for name in names if name not in ids))
+    return ids
 
 
 def title(name: str, info: ValidationInfo) -> str:

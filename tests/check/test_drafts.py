@@ -90,7 +90,7 @@ def test_no_engine_is_believed_to_draft_in_a_pipeline_or_over_contexts(plans, si
 
 def test_a_pair_whose_prefill_server_has_another_drafter_or_none_is_found():
     load = {"isl": 4000, "osl": 201, "engine": "vllm", "explain": False, "work_limit": 200}
-    load |= {"risk": 0.5, "simple": 0.03}
+    load |= {"risk": 0.5, "simple": 0.0}
     made = plan(None, "mimo-7b", gpus="2xh100-sxm", ttft_ms=400, tpot_ms=6, speculation="mtp", **load)
     prefill = next(i for i, r in enumerate(made.replicas) if r.role == "prefill")
     form = made.model_dump(mode="json", by_alias=True)

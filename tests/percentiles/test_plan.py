@@ -17,7 +17,7 @@ from planner.question.asked import read
 from planner.reports.terminal import render
 from planner.simulate.answer import Ask, simulate
 
-ASKED = {"gpus": "4xL40S", "engine": "vllm", "rate": 1.5, "ttft_ms": 1900, "tpot_ms": 60, "objective": "gpus"}
+ASKED = {"gpus": "4xL40S", "engine": "vllm", "rate": 1.7, "ttft_ms": 1900, "tpot_ms": 60, "objective": "gpus"}
 TIMED = {"work_limit": 100, "explain": False, "risk": 0.5}
 
 
@@ -40,7 +40,7 @@ def sized(trace):
 
 
 def test_the_plan_holds_in_the_replay_of_its_trace(sized, trace):
-    run = simulate(sized, Ask(trace=read_trace(trace), rate=1.5))
+    run = simulate(sized, Ask(trace=read_trace(trace), rate=1.7))
 
     assert run.kept
     for name, got in sized.replayed.achieved.items():
@@ -54,15 +54,15 @@ def test_the_plan_for_random_times_does_not_hold(sized, trace):
 
     assert bare.replayed is None
     assert _gpus(bare) < _gpus(sized)
-    assert not simulate(bare, Ask(trace=read_trace(trace), rate=1.5)).kept
+    assert not simulate(bare, Ask(trace=read_trace(trace), rate=1.7)).kept
 
 
 def test_it_is_told_at_its_own_rate_and_limits(sized):
     told = sized.replayed
 
-    assert sized.predicted.rps.value == pytest.approx(1.5)
+    assert sized.predicted.rps.value == pytest.approx(1.7)
     assert sized.problem.workload["slo"]["ttft_ms"] == 1900
-    assert told.sized_rps > 1.5
+    assert told.sized_rps > 1.7
     assert told.broke < _gpus(sized)
     assert sized.proof.space.caps[0].binds
     assert not sized.proof.space.complete
@@ -72,7 +72,7 @@ def test_it_is_told_at_its_own_rate_and_limits(sized):
 @pytest.mark.parametrize(
     ("field", "value", "code"),
     [
-        ("rate_rps", 1.4, "replay_unlike"),
+        ("rate_rps", 1.6, "replay_unlike"),
         ("sized_rps", 1.0, "replay_unlike"),
         ("ttft_ms", 2500.0, "replay_unlike"),
         ("tpot_ms", None, "replay_unlike"),
@@ -103,7 +103,7 @@ def test_the_replay_is_printed(sized):
 
 
 def test_nothing_is_replayed_for_a_mean_or_without_a_rate(trace):
-    def asked(percentile, rate=1.5):
+    def asked(percentile, rate=1.7):
         loads = _loads(percentile) | {"rate": rate}
         return read(None, "llama-3.1-8b", "4xL40S", "chat", loads, {}, trace=trace)
 
@@ -115,7 +115,7 @@ def test_nothing_is_replayed_for_a_mean_or_without_a_rate(trace):
 def test_tight_limits_are_not_relaxed_by_themselves(trace):
     """The default SLO may be: one that stands for a replay must not."""
     asked = read(
-        None, "llama-3.1-8b", "4xL40S", "chat", {"rate": 1.5, "percentile": "p95"} | NONE, {}, trace=trace
+        None, "llama-3.1-8b", "4xL40S", "chat", {"rate": 1.7, "percentile": "p95"} | NONE, {}, trace=trace
     )
     tight = tightly(asked, Tight(3.0, 0.5, 0.8))
 
@@ -166,7 +166,7 @@ NONE = dict.fromkeys(("isl", "osl", "ttft_ms", "tpot_ms"))
 
 
 def _loads(percentile):
-    return NONE | {"rate": 1.5, "ttft_ms": 2000, "tpot_ms": 60, "percentile": percentile}
+    return NONE | {"rate": 1.7, "ttft_ms": 2000, "tpot_ms": 60, "percentile": percentile}
 
 
 def _gpus(made):

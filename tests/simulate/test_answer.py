@@ -94,9 +94,9 @@ def test_few_requests_say_as_many_tokens_a_second_as_many_do(times: float) -> No
     nobody counts what is begun when the last request comes."""
     plan = golden("four-small-boxes")
     inside = drawn(Servers(plan), None, None, 0).load.in_flight
-    found = simulate(plan, Ask(requests=int(times * inside)))
+    few, many = (simulate(plan, Ask(requests=int(k * inside))) for k in (times, 20.0))
 
-    assert found.out_tok_per_s == pytest.approx(plan.predicted.out_tok_per_s.value, rel=0.03)
+    assert few.out_tok_per_s == pytest.approx(many.out_tok_per_s, rel=0.05)
 
 
 def test_a_trace_that_begins_with_empty_servers_is_counted_from_its_first_end(tmp_path: Path) -> None:

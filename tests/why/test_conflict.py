@@ -53,8 +53,8 @@ def asked(**more):
 @pytest.mark.parametrize(
     "question",
     [
-        {"rate": 30.0, "tpot_ms": 12, "budget": "usd_per_hour=8"},
-        {"rate": 45.0, "tpot_ms": 16, "budget": "usd_per_hour=8"},
+        {"rate": 30.0, "tpot_ms": 14, "budget": "usd_per_hour=13"},
+        {"rate": 45.0, "tpot_ms": 18, "budget": "usd_per_hour=13"},
         {"rate": 12.0, "tpot_ms": 14, "budget": "gpus=2"},
     ],
 )
@@ -136,15 +136,15 @@ def test_a_search_says_what_it_proves_and_nothing_where_it_was_stopped(monkeypat
 
 
 def test_the_error_of_a_plan_names_the_conflict():
-    with pytest.raises(Infeasible, match="TPOT within 12 ms cannot be kept together; either can without"):
+    with pytest.raises(Infeasible, match="TPOT within 14 ms cannot be kept together; either can without"):
         plan(
             None,
             "llama-3.1-8b",
             gpus="16xL40S",
             engine="vllm",
             rate=30.0,
-            tpot_ms=12,
-            budget="usd_per_hour=8",
+            tpot_ms=14,
+            budget="usd_per_hour=13",
         )
 
 
