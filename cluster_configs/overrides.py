@@ -89,8 +89,13 @@ class Catalog:
                 raise self._document.error(f"`{field}` cannot be overridden", (*at, field), of_key=True)
         old = device.model_dump(mode="json", exclude_none=True)
         new = {**old, **fields}
-        if isinstance(fields.get("tflops"), dict):
-            new["tflops"] = {**old["tflops"], **fields["tflops"]}  # type: ignore[dict-item]
+        peaks, best = fields.get("tflops"), fields.get("matmul_tflops")
+        if isinstance(peaks, dict):  # what was measured was a card with the catalog's peaks
+            new["tflops"] = {**old["tflops"], **peaks}
+            kept = {p: rate for p, rate in old.get("matmul_tflops", {}).items() if p not in peaks}
+            new["matmul_tflops"] = {**kept, **best} if isinstance(best, dict) else kept
+        elif isinstance(best, dict):
+            new["matmul_tflops"] = {**old.get("matmul_tflops", {}), **best}
         new["sources"] = {**old["sources"], "overrides": f"the cluster's own: {', '.join(sorted(fields))}"}
         self._overridden[device.name] = validate_part(self._document, Device, new, at)
 

@@ -41,6 +41,7 @@ class Device(Strict):
     memory_gb: Positive
     memory_gb_per_s: Positive
     tflops: dict[Precision, Positive]
+    matmul_tflops: dict[Precision, Positive] | None = None  # best single product that was measured
     intra_gb_per_s: Positive  # to peers in the scale-up domain, per GPU
     intra_link: str  # nvlink | pcie | xgmi | …
     nic_gb_per_s: Positive  # per GPU, out of the domain
@@ -55,6 +56,13 @@ class Device(Strict):
     price_usd_per_gpu_hour: Positive | None = None
     sources: dict[str, str]  # field group -> where the figure comes from
     notes: str | None = None
+
+    @property
+    def reached_tflops(self) -> dict[Precision, float]:
+        """TFLOP/s that no product exceeds, by precision: the best that was measured, else the data sheet's
+        peak, which some cards reach (a B60 all of it, an A100 0.87, an H100 0.8, an MI300X 0.6)."""
+        best = self.matmul_tflops or {}
+        return {p: min(peak, best.get(p, peak)) for p, peak in self.tflops.items()}
 
     @property
     def host_link(self) -> tuple[str, float]:
@@ -77,6 +85,7 @@ class OwnDevice(Strict):
     memory_gb: Positive
     memory_gb_per_s: Positive
     tflops: dict[Precision, Positive]
+    matmul_tflops: dict[Precision, Positive] | None = None
     vendor: Vendor | None = None
     tdp_watts: Positive | None = None
     pcie_gb_per_s: Positive | None = None

@@ -186,10 +186,10 @@ class _Loads:
         )
 
     def _arithmetic(self, group: Replica, visits: list[_Visit], where: str) -> Iterator[Violation]:
-        """FLOPs of all its hops within the peak of its GPUs."""
+        """FLOPs of all its hops within what its GPUs reach."""
         busy = sum(visit.share * visit.run.busy for visit in visits)
         if not at_most(busy, 1.0, MODEL):
-            text = f"its hops need {busy:.4g} times the peak FLOP/s of the GPUs of {group.id} there"
+            text = f"its hops need {busy:.4g} times the FLOP/s that the GPUs of {group.id} reach there"
             yield Violation("rate_above_roofline", where, text)
 
     def _latency(self, chain: Chain, where: str) -> Iterator[Violation]:

@@ -1,4 +1,5 @@
-"""GPU-seconds at peak that tokens take of a pipeline stage: the arithmetic that no engine can leave out."""
+"""GPU-seconds that tokens take of a pipeline stage at the best rates that were measured: the arithmetic that
+no engine can leave out."""
 
 from __future__ import annotations
 
@@ -7,20 +8,22 @@ from dataclasses import dataclass
 from cluster_configs.schema import Device
 from model_zoo.schema import Attention, Layer, Mla, ModelCard, MoeFfn
 from planner.check import kv, weights
+from planner.check.products import reached
 from planner.plans.schema import Replica
 
-TERA = 1e12
 RATES: dict[str, tuple[str, ...]] = {
     "bf16": ("bf16", "fp16", "fp32"),
-    "fp8": ("bf16", "fp16", "fp32", "fp8", "int8"),
-    "fp4": ("bf16", "fp16", "fp32", "fp8", "int8", "fp4"),
+    "fp8": ("bf16", "fp16", "fp32", "fp8"),
+    "int8": ("bf16", "fp16", "fp32", "fp8", "int8"),
+    "fp4": ("bf16", "fp16", "fp32", "fp8", "fp4"),
 }
-FORMAT = {"bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "fp8", "int4_wo": "fp8"}
+FORMAT = {"bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "int8", "int4_wo": "int8"}
+"""Of each precision, whose rates products with such weights could run at."""
 
 
 @dataclass(frozen=True)
 class StageWork:
-    """GPU-seconds at peak of one token in one stage: mixers' matrices; FFNs with the experts it takes; LM
+    """GPU-seconds of one token in one stage: mixers' matrices; FFNs with the experts it takes; LM
     head. Its layers, as `weights.counted` has them."""
 
     mixers_s: float
@@ -47,17 +50,17 @@ def stage_work(card: ModelCard, replica: Replica, index: int, device: Device) ->
     each = (weights.layer_params(layer, card.hidden, weights.WHOLE).times(n) for layer, n in layers)
     params = sum(each, weights.Parts())
     routed = sum(n * _routed_params(layer, card.hidden) for layer, n in layers)
-    rate = peak(device, replica.precision.weights)
+    rate = fastest(device, replica.precision.weights)
     head = card.vocab * card.hidden if end == len(card.stack) else 0
-    ffns_s = 2 * params.dense.low / rate + 2 * routed / peak(device, replica.precision.experts)
-    return StageWork(2 * params.attention.low / rate, ffns_s, 2 * head / rate, layers, peak(device, "fp8"))
+    ffns_s = 2 * params.dense.low / rate + 2 * routed / fastest(device, replica.precision.experts)
+    return StageWork(2 * params.attention.low / rate, ffns_s, 2 * head / rate, layers, fastest(device, "fp8"))
 
 
-def peak(device: Device, precision: str) -> float:
-    """Fastest FLOP/s of the device that weights of `precision` could run at."""
+def fastest(device: Device, precision: str) -> float:
+    """FLOP/s that weights of `precision` could run at: of the rates that their format could use, the best
+    that was measured."""
     rates = RATES[FORMAT.get(precision, "fp4")]
-    known = [float(device.tflops[rate]) for rate in rates if rate in device.tflops]
-    return TERA * max(known, default=float("inf"))
+    return max((reached(device, rate) for rate in rates if rate in device.tflops), default=float("inf"))
 
 
 def _routed_params(layer: Layer, hidden: int) -> float:

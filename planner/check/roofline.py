@@ -1,4 +1,5 @@
-"""No stored time is below physics: bytes that must move over peak bandwidth, FLOPs over peak FLOP/s.
+"""No stored time is below physics: bytes that must move over peak bandwidth, FLOPs over the best FLOP/s that
+any product of matrices was measured at on the device.
 
 Every figure here errs low: precisions run at the fastest rate their format could use, sparse attention
 reads only what it selects, experts are the expected number of distinct ones spread evenly, and tensors are
@@ -68,10 +69,10 @@ class Floors:
         # the hops of chains use a part of a group's layers, each another one: `chain_nodes` adds them up
         busy, stated = 0.0 if role == "chain" else self.busy(), self.replica.utilisation
         if not at_most(busy, 1.0, MODEL):
-            text = f"its requests need {busy:.4g} times the peak FLOP/s of its busiest stage"
+            text = f"its requests need {busy:.4g} times the FLOP/s that its busiest stage could reach"
             yield Violation("rate_above_roofline", where, text)
         if "utilisation" in self.replica.model_fields_set and not at_most(busy, stated, MODEL):
-            text = f"busy {stated:.4g} of the time, at peak FLOP/s {busy:.4g}"
+            text = f"busy {stated:.4g} of the time, at the best FLOP/s that were measured {busy:.4g}"
             yield Violation("utilisation_below_roofline", f"{where}.utilisation", text)
 
     def decode_floor_s(self) -> float:
@@ -122,8 +123,8 @@ class Floors:
         return max(read_s, compute_s, sent_s) + sum(link.latency_s for link in links)
 
     def busy(self) -> float:
-        """Least busy share of the busiest stage: FLOPs per second of all its requests over the peak of its
-        GPUs."""
+        """Least busy share of the busiest stage: FLOPs per second of all its requests over the most that its
+        GPUs reach."""
         return max(
             sum(rate * self._request_s(work, bucket) for bucket, rate in self.load.buckets)
             / (stage.gpus * self.replica.count)
@@ -136,7 +137,7 @@ class Floors:
         return 1 + (self.replica.draft.tokens if self.replica.draft else 0)
 
     def _request_s(self, work: StageWork, bucket: Bucket) -> float:
-        """GPU-seconds at peak that one request takes of one stage."""
+        """GPU-seconds that one request takes of one stage."""
         token_s, total, isl, osl = work.mixers_s + work.ffns_s, 0.0, bucket.isl, bucket.osl
         if self.replica.role != "decode":
             new = self.case.new_tokens(self.replica, bucket)

@@ -74,7 +74,11 @@ RULES = (
     Rule("cache", "who holds room in the cache, waits for it, is preempted", cache.violations),
     Rule("nodes", "nodes of chains have the time, places and cache for them", chain_nodes.violations),
     Rule("measured", "rates, GPUs and watts of measured groups are those of the table", measured.violations),
-    Rule("roofline", "no step time is below bytes / peak bandwidth or FLOPs / peak", roofline.violations),
+    Rule(
+        "roofline",
+        "no step time is below bytes / peak bandwidth or FLOPs / best measured rate",
+        roofline.violations,
+    ),
     Rule("drafts", "no more accepted than drafted, drafters in memory and in the step", drafts.violations),
     Rule("totals", "tokens, money and energy follow from rates, nodes and watts", totals.violations),
     Rule("budgets", "within the budgets, and the power caps of nodes, racks and zones", budgets.violations),

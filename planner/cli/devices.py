@@ -83,12 +83,17 @@ def describe(d: Device) -> list[str]:
     >>> print("\\n".join(describe(find("h100"))[:3]))
     h100-sxm (nvidia, hopper)
       memory          80 GiB (85.9 GB) at 3,350 GB/s
-      bf16            989 TFLOP/s dense
+      bf16            989 TFLOP/s dense; best measured 794.5
     """
     from planner.reading.units import counted
 
     peers = counted(d.scale_up_gpus, "GPU")
-    rates = [(p, f"{d.tflops[p]:,.4g} TFLOP/s dense") for p in PRECISIONS if p in d.tflops]
+    best = d.matmul_tflops or {}
+    rates = [
+        (p, f"{d.tflops[p]:,.4g} TFLOP/s dense" + (f"; best measured {best[p]:,.4g}" if p in best else ""))
+        for p in PRECISIONS
+        if p in d.tflops
+    ]
     facts = [
         (
             "memory",

@@ -188,13 +188,15 @@ class AfdModel(SeveralClasses):
         line = line_s(parts, self.card.kinds[1], self.micro_batches)
         return np.where(choices[:, None] <= np.maximum(np.rint(load.sequences), choices[0]), line, np.inf)
 
-    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
-        sides = self._sides(designs, load)
+    def _busy_s(self, designs: Designs, load: Load, reached: bool = False) -> tuple[Floats, Floats]:
+        sides = self._sides(designs, load, reached)
         return np.maximum(sides[0][2], sides[1][2]), np.maximum(sides[0][3], sides[1][3])
 
-    def _sides(self, designs: Designs, load: Load) -> list[tuple[Ints, Ints, Floats, Floats]]:
-        """What either block is and is busy for: the class of each layout, GPUs, seconds at peak FLOP/s and at
-        full bandwidth."""
+    def _sides(
+        self, designs: Designs, load: Load, reached: bool = False
+    ) -> list[tuple[Ints, Ints, Floats, Floats]]:
+        """What either block is and is busy for: the class of each layout, GPUs, seconds at peak FLOP/s (or at
+        the best that was `reached`) and at full bandwidth."""
         found, which = [], which_of(designs)
         gpus = designs.tp * designs.attn_dp
         for side, size, models, at, own in (
@@ -203,7 +205,7 @@ class AfdModel(SeveralClasses):
         ):
             compute, memory = np.zeros(len(designs)), np.zeros(len(designs))
             for g, rows in self._classes(side[which]):
-                peak = models[g].at_peak_s(own.take(rows), at.take(rows))
+                peak = models[g].at_peak_s(own.take(rows), at.take(rows), reached)
                 compute[rows], memory[rows] = (x @ self.counts for x in peak)
             found.append((side, size, compute, memory))
         return found

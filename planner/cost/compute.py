@@ -34,9 +34,14 @@ class Work:
     items: Floats
 
 
-def kernel_s(fit: Fit, chip: Chip, work: Work, busy: NDArray[np.bool_]) -> Floats:
-    """Seconds of a kernel: t0 + N(flops/(compute*peak), bytes/(memory*bandwidth), items*tau; p), 0 where not
-    `busy`; never faster than the device."""
+def kernel_s(
+    fit: Fit, chip: Chip, work: Work, busy: NDArray[np.bool_], beside_s: Floats | float = 0.0
+) -> Floats:
+    """Seconds of a kernel: t0 + N(flops/(compute*peak), bytes/(memory*bandwidth), items*tau; p) and what goes
+    on `beside_s`, 0 where not `busy`.
+
+    Never faster than the device, nor are its FLOPs with all that than the best product that was measured.
+    """
     peak, _ = chip.peak(fit.peak)
     terms: tuple[Floats, ...] = (
         work.flops / (fit.compute * peak),
@@ -45,7 +50,8 @@ def kernel_s(fit: Fit, chip: Chip, work: Work, busy: NDArray[np.bool_]) -> Float
     if fit.tau_s:
         terms += (work.items * fit.tau_s,)
     floor = np.maximum(work.flops / peak, work.bytes / chip.bytes_per_s)
-    return np.where(busy, fit.t0_s + np.maximum(pnorm(fit.p, *terms), floor), 0.0)
+    t = fit.t0_s + np.maximum(pnorm(fit.p, *terms), floor) + beside_s
+    return np.where(busy, np.maximum(t, work.flops / chip.most(fit.peak)), 0.0)
 
 
 def pnorm(p: float, *terms: Floats) -> Floats:
@@ -105,10 +111,11 @@ def matmul_s(fit: Fit, chip: Chip, matmul: Matmul, m: Floats) -> Floats:
     """
     activation = ACTIVATION_BYTES.get(chip.peak(fit.peak)[1], 2.0)
     work = matmul.work(m, activation)
-    t = kernel_s(fit, chip, replace(work, items=serial(matmul.k, m)) if fit.tau_s else work, m > 0)
+    quantising_s: Floats | float = 0.0
     if fit.quantise and activation < 2 and not matmul.quantised:
-        t = t + m * matmul.k * (2 + activation) / (fit.quantise * chip.bytes_per_s)
-    return t
+        quantising_s = m * matmul.k * (2 + activation) / (fit.quantise * chip.bytes_per_s)
+    work = replace(work, items=serial(matmul.k, m)) if fit.tau_s else work
+    return kernel_s(fit, chip, work, m > 0, quantising_s)
 
 
 def serial(k: Floats, m: Floats) -> Floats:

@@ -157,12 +157,11 @@ def rank_s(fit: Fit, chip: Chip, work: RankWork) -> Floats:
     """
     beside = 0.0 if fit.rows else work.rows
     gemms = Work(work.flops, work.weights + beside, np.zeros_like(work.flops))
-    t = kernel_s(replace(fit, tau_s=0.0), chip, gemms, work.flops > 0) + fit.tau_s * work.touched
-    t = t + np.where(work.flops > 0, fit.held_s * work.held + fit.ep_s * work.split, 0.0)
+    beside_s = fit.tau_s * work.touched + fit.held_s * work.held + fit.ep_s * work.split
     for moved, rate in ((work.rows, fit.rows), (work.permuted, fit.tokens)):
         if rate:
-            t = t + moved / (rate * chip.bytes_per_s)
-    return t
+            beside_s = beside_s + moved / (rate * chip.bytes_per_s)
+    return kernel_s(replace(fit, tau_s=0.0), chip, gemms, work.flops > 0, beside_s)
 
 
 def experts_s(fit: Fit, chip: Chip, routed: Routed) -> Floats:

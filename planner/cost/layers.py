@@ -202,17 +202,22 @@ class Layers:
         each = [index.count(i) * self.layer_s(kind, load, designs) for i, kind in enumerate(kinds)]
         return np.asarray(np.sum(each, axis=0))
 
-    def works(self, layer: Layer, load: Load, designs: Designs) -> list[tuple[float, Work]]:
-        """All FLOPs and bytes of a layer with the peak FLOP/s they could run at: what `roofline` adds up."""
+    def works(
+        self, layer: Layer, load: Load, designs: Designs, reached: bool = False
+    ) -> list[tuple[float, Work]]:
+        """All FLOPs and bytes of a layer with the peak FLOP/s they could run at (or the best that was
+        `reached`): what `roofline` adds up."""
         matmuls = self.mixer_matmuls(layer, designs.tp) + self.ffn_matmuls(layer, designs.tp)
-        found = [(self._peak("gemm", p), m.work(load.rows, 0.0)) for p, m in matmuls]
+        found = [(self.rate("gemm", p, reached), m.work(load.rows, 0.0)) for p, m in matmuls]
         mixer = layer.mixer
         if isinstance(mixer, Attention | Mla):
-            fastest = max(self.chip.flops_per_s.values())
+            fastest = max(
+                map(self.chip.most, self.chip.flops_per_s) if reached else self.chip.flops_per_s.values()
+            )
             found += [(fastest, attention.decode_work(mixer, load, designs.tp, self.used.kv))]
             found += [(fastest, attention.prefill_work(mixer, load, designs.tp))]
         elif mixer is not None:
-            peak = self._peak("recurrent_prefill", attention.recurrent_kind(mixer))
+            peak = self.rate("recurrent_prefill", attention.recurrent_kind(mixer), reached)
             found += [(peak, attention.recurrent_decode_work(mixer, load, designs.tp))]
             found += [(peak, attention.recurrent_prefill_work(mixer, load, designs.tp))]
         if isinstance(layer.ffn, MoeFfn):
@@ -220,7 +225,7 @@ class Layers:
             tokens = load.rows * designs.groups
             routed = Routed(layer.ffn, self.card.hidden, tokens, designs, each, self.popularity)
             work = expert_work(routed)
-            found += [(self._peak("moe", precision), Work(work.flops, work.weights, 0.0 * tokens))]
+            found += [(self.rate("moe", precision, reached), Work(work.flops, work.weights, 0.0 * tokens))]
         return found
 
     def mixer_matmuls(self, layer: Layer, tp: Ints) -> list[tuple[str, Matmul]]:
@@ -272,5 +277,7 @@ class Layers:
         held = sum(g.params * self.precision.bytes(n) for g, n in zip(gemms, names, strict=True))
         return names[0], held / sum(g.params for g in gemms)
 
-    def _peak(self, kernel: str, precision: str) -> float:
-        return self.chip.peak(self.fits.fit(kernel, precision).peak)[0]
+    def rate(self, kernel: str, precision: str, reached: bool = False) -> float:
+        """FLOP/s that a kernel could run at: the peak, or the best that was `reached`."""
+        rate = self.fits.fit(kernel, precision).peak
+        return self.chip.most(rate) if reached else self.chip.peak(rate)[0]

@@ -135,9 +135,10 @@ class CostModel(Banded):
         """The roofline: no step under `load` can take less on this device, shape (n,)."""
         return np.maximum(*self.peaks_s(designs, load))
 
-    def peaks_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
-        """Seconds of the step's FLOPs at peak, and of its bytes at full bandwidth, shape (n,) each."""
-        return self._busy_s(designs, self._spread(designs, load))
+    def peaks_s(self, designs: Designs, load: Load, reached: bool = False) -> tuple[Floats, Floats]:
+        """Seconds of the step's FLOPs at peak, or at the best rates that were `reached`, and of its bytes at
+        full bandwidth, shape (n,) each."""
+        return self._busy_s(designs, self._spread(designs, load), reached)
 
     def engine_s(self, designs: Designs, sequences: Floats) -> Floats:
         """The engine's own share of a step without prompts, shape (n,)."""
@@ -255,13 +256,14 @@ class CostModel(Banded):
             largest[at], total[at] = by_stage.max(axis=1), by_stage.sum(axis=1)
         return largest, total
 
-    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
-        """Seconds that FLOPs at peak and bytes at full bandwidth take of a round on the fullest stage.
+    def _busy_s(self, designs: Designs, load: Load, reached: bool = False) -> tuple[Floats, Floats]:
+        """Seconds that FLOPs at peak (or at the best rates that were `reached`) and bytes at full bandwidth
+        take of a round on the fullest stage.
 
         Weights count once although every micro-batch reads them: a bound, not an estimate.
         """
         own, none = load.divided(1, designs.cp), np.zeros(len(designs))
-        compute, memory = self.at_peak_s(own, designs)
+        compute, memory = self.at_peak_s(own, designs, reached)
         return self._over_stages(designs, compute, none)[0], self._over_stages(designs, memory, none)[0]
 
     @property
@@ -278,12 +280,13 @@ class CostModel(Banded):
         shares = self.layers_by_kind / len(self.card.stack)
         return np.asarray(self.layers_s(load, designs) @ shares)
 
-    def at_peak_s(self, load: Load, designs: Designs) -> tuple[Floats, Floats]:
-        """Seconds that FLOPs at peak and bytes at full bandwidth take of a layer of each kind, (n, kinds)."""
+    def at_peak_s(self, load: Load, designs: Designs, reached: bool = False) -> tuple[Floats, Floats]:
+        """Seconds that FLOPs at peak (or at the best rates that were `reached`) and bytes at full bandwidth
+        take of a layer of each kind, (n, kinds)."""
         none = np.zeros(len(designs))
         busy = []
         for kind in self.kinds:
-            works = self.layers.works(kind, load, designs)
+            works = self.layers.works(kind, load, designs, reached)
             flops = sum((w.flops / peak for peak, w in works), none)
             busy.append((flops, sum((w.bytes for _, w in works), none) / self.chip.bytes_per_s))
         return np.stack([x[0] for x in busy], axis=1), np.stack([x[1] for x in busy], axis=1)

@@ -256,11 +256,11 @@ class OffloadModel(CostModel):
     def _of_hosts(self, which: Ints, name: str) -> Floats:
         return np.array([getattr(host, name) for host in self.hosts])[which]
 
-    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
-        """Seconds at peak FLOP/s and at full bandwidth, (n,) each, of what lies on all GPUs, one after the
-        other."""
+    def _busy_s(self, designs: Designs, load: Load, reached: bool = False) -> tuple[Floats, Floats]:
+        """Seconds at peak FLOP/s (or at the best that was `reached`) and at full bandwidth, (n,) each, of
+        what lies on all GPUs, one after the other."""
         which = which_of(designs)
-        compute, memory = self.at_peak_s(load, designs)
+        compute, memory = self.at_peak_s(load, designs, reached)
         away = self.away[which].sum(axis=1)
         counts = self.here[which] + away
         flops, moved = (counts * compute).sum(axis=1), (counts * memory).sum(axis=1)
@@ -268,7 +268,7 @@ class OffloadModel(CostModel):
             if ffn is not None and away[:, k].any():
                 precision, each = self.layers.expert_weights(self.kinds[k])
                 work = expert_work(Routed(ffn, self.card.hidden, load.rows, designs, each))
-                peak = self.chip.peak(self.fits.fit("moe", precision).peak)[0]
+                peak = self.layers.rate("moe", precision, reached)
                 flops = flops - away[:, k] * work.flops / peak
                 moved = moved - away[:, k] * work.weights / self.chip.bytes_per_s
         return np.maximum(flops, 0.0), np.maximum(moved, 0.0)

@@ -87,8 +87,9 @@ class Powered(Holding):
         """GPUs of each class that each design takes."""
         return [(self.node_class, designs.gpus)]
 
-    def peaks_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
-        """Seconds of the step's FLOPs at peak, and of its bytes at full bandwidth, shape (n,) each."""
+    def peaks_s(self, designs: Designs, load: Load, reached: bool = False) -> tuple[Floats, Floats]:
+        """Seconds of the step's FLOPs at peak, or at the best rates that were `reached`, and of its bytes at
+        full bandwidth, shape (n,) each."""
         raise NotImplementedError
 
     def _round_s(self, designs: Designs, load: Load) -> Floats:

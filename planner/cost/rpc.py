@@ -171,12 +171,12 @@ class RpcModel(OffloadModel):
         own = np.array([sum(s.node == 0 for s in staging) for staging in self.placements])[which_of(designs)]
         return (own - 1) * self.links.hop_s(self._message(load), np.ones(len(designs), dtype=np.int64))
 
-    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
-        compute, memory = super()._busy_s(designs, load)
+    def _busy_s(self, designs: Designs, load: Load, reached: bool = False) -> tuple[Floats, Floats]:
+        compute, memory = super()._busy_s(designs, load, reached)
         which, one = which_of(designs), like(len(designs), 1)
         for g, model in enumerate(self.of_class.values()):
             if self.remote[g][which].any():
-                flops, moved = model.at_peak_s(load, one)
+                flops, moved = model.at_peak_s(load, one, reached)
                 compute = compute + (self.remote[g][which] * flops).sum(axis=1)
                 memory = memory + (self.remote[g][which] * moved).sum(axis=1)
         return compute, memory

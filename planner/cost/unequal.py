@@ -13,7 +13,7 @@ Stages have no attention-dp and ep = 1.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -148,10 +148,9 @@ class UnequalModel(SeveralClasses):
         start, each, _ = self._hop_lines[:, which(designs)]
         return np.asarray(start + each * self._message(load))
 
-    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
-        compute, memory = (
-            self._by_stage(designs, load, part).max(axis=1) for part in (_compute_s, _memory_s)
-        )
+    def _busy_s(self, designs: Designs, load: Load, reached: bool = False) -> tuple[Floats, Floats]:
+        of_flops = partial(_compute_s, reached=reached)
+        compute, memory = (self._by_stage(designs, load, part).max(axis=1) for part in (of_flops, _memory_s))
         return compute, memory
 
     def _by_stage(
@@ -201,8 +200,8 @@ def _head_s(model: CostModel, load: Load, designs: Designs) -> Floats:
     return model.layers.head_s(load.sampled, designs)[:, None]
 
 
-def _compute_s(model: CostModel, load: Load, designs: Designs) -> Floats:
-    return model.at_peak_s(load, designs)[0]
+def _compute_s(model: CostModel, load: Load, designs: Designs, reached: bool = False) -> Floats:
+    return model.at_peak_s(load, designs, reached)[0]
 
 
 def _memory_s(model: CostModel, load: Load, designs: Designs) -> Floats:

@@ -42,7 +42,8 @@ def watts(
 
 
 def peak_share(model: CostModel, designs: Designs, asked: Requests, by: Terms, rate: Floats) -> Floats:
-    """Share of the time (n,) that the FLOPs of `rate` (n,) requests/s take at peak on the fullest stage.
+    """Share of the time (n,) that the FLOPs of `rate` (n,) requests/s take on the fullest stage, at the best
+    rates of products that were measured on its device.
 
     A step of few sequences hides its arithmetic behind the reading of weights, so a line through it leaves
     that out. The LM head counts on the fullest stage, at the slower rate of bf16.
@@ -51,7 +52,7 @@ def peak_share(model: CostModel, designs: Designs, asked: Requests, by: Terms, r
         (0.0 if by.role == "prefill" else asked.decodes),
         (0.0 if by.role == "decode" else asked.prompt),
     )
-    compute_s = model.peaks_s(designs, Load.of(decodes, asked.context, prompt, asked.keys))[0]
+    compute_s = model.peaks_s(designs, Load.of(decodes, asked.context, prompt, asked.keys), reached=True)[0]
     flops = 2.0 * model.card.vocab * model.card.hidden * decodes * by.computed
-    slowest = min(Chip.of(node.device).peak("bf16")[0] for node, _ in model.by_class(designs))
+    slowest = min(Chip.of(node.device).most("bf16") for node, _ in model.by_class(designs))
     return np.asarray(rate * (compute_s + flops / designs.tp / slowest))

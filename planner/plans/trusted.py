@@ -13,7 +13,7 @@ from planner.errors import InputError
 from planner.plans.schema import Plan
 
 SAID_ONLY = {
-    "speed": "step times down to what the devices' peak rates allow: no engine reaches those",
+    "speed": "step times down to what the best measured rates of the devices allow: no engine reaches those",
     "bands": "how wide bands are, and the odds of limits where the plan states none",
     "bound": "the bound, and how many designs and which caps it speaks of",
     "alternatives": "objectives of fleets that the plan does not hold, of fewer kinds of replica, too",
@@ -22,7 +22,15 @@ SAID_ONLY = {
 """By topic, what is said by a plan and not checked."""
 
 RATES = (
-    *("memory_gb", "memory_gb_per_s", "tflops", "intra_gb_per_s", "nic_gb_per_s", "gpus_per_node"),
+    *(
+        "memory_gb",
+        "memory_gb_per_s",
+        "tflops",
+        "matmul_tflops",
+        "intra_gb_per_s",
+        "nic_gb_per_s",
+        "gpus_per_node",
+    ),
     *("scale_up_gpus", "tdp_watts", "pcie_gb_per_s", "c2c_gb_per_s", "generation"),
 )
 """Fields of a device that times and room follow from."""

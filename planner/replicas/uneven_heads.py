@@ -128,9 +128,9 @@ class UnevenModel(SeveralClasses):
         seconds = kernels + 2 * len(self.card.stack) * self._meet_s(designs, self._message(load))
         return seconds, seconds
 
-    def _busy_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
+    def _busy_s(self, designs: Designs, load: Load, reached: bool = False) -> tuple[Floats, Floats]:
         def at_peak(model: CostModel, at: Designs, rows: Ints) -> Floats:
-            both = model.at_peak_s(load.take(rows), at)
+            both = model.at_peak_s(load.take(rows), at, reached)
             return np.stack([by_kind @ self.layers_by_kind for by_kind in both], axis=1)
 
         compute, memory = self._by_share(designs, 2, at_peak).max(axis=1).T

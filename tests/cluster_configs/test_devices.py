@@ -24,6 +24,9 @@ def test_each_file_is_a_device_of_its_own_name_with_sources(name: str):
     assert {"specs", "tdp"} <= set(device.sources)
     assert ("price" in device.sources) == (device.price_usd_per_gpu_hour is not None)
     assert set(device.tflops) & {"bf16", "fp16"}
+    assert ("matmul" in device.sources) == (device.matmul_tflops is not None)
+    for precision, best in (device.matmul_tflops or {}).items():
+        assert 0.3 * device.tflops[precision] < best <= device.tflops[precision]
     whole_nodes = device.scale_up_gpus % device.gpus_per_node == 0
     assert whole_nodes or device.scale_up_gpus < device.gpus_per_node
 

@@ -97,8 +97,15 @@ def test_an_override_changes_its_fields_and_keeps_the_rest():
 
     assert (found.memory_gb, found.tflops["fp8"]) == (94, 1000)
     assert found.tflops["bf16"] == base.tflops["bf16"]
+    assert found.reached_tflops == base.reached_tflops | {"fp8": 1000}  # measured were cards of other peaks
     assert found.sources["overrides"] == "the cluster's own: memory_gb, tflops"
     assert mine.warnings() == []
+
+
+def test_the_best_product_of_a_card_of_ones_own_is_the_one_that_is_written():
+    mine = catalog(device_overrides={"h100-sxm": {"matmul_tflops": {"bf16": 820}}}).find("h100-sxm", ())
+
+    assert (mine.reached_tflops["bf16"], mine.reached_tflops["fp8"]) == (820, 1402.6)
 
 
 def test_an_override_that_nobody_uses_is_told_and_one_twice_refused():

@@ -141,3 +141,13 @@ def test_a_query_reads_what_its_layer_attends_to(changes, context, expected):
     mixer = Attention(heads=8, kv_heads=8, head_dim=64, **changes)
 
     assert entries(mixer, np.array([float(context)])) == expected
+
+
+def test_no_product_is_faster_than_the_best_that_was_measured():
+    """A fit, or an engine's factor on it, that says more of the FLOP/s than any product reached: 2 x 1e6 x
+    1e3 x 1e3 FLOPs at 8e13 of a peak of 1e14 take 25 ms."""
+    chip = Chip(1e12, {"bf16": 1e14}, {"bf16": 8e13})
+    matmul = Matmul(np.array([1e3]), np.array([1e3]), 2.0)
+
+    assert matmul_s(PERFECT, chip, matmul, np.array([1e6]))[0] == pytest.approx(25e-3, rel=1e-6)
+    assert matmul_s(PERFECT, CHIP, matmul, np.array([1e6]))[0] == pytest.approx(20e-3, rel=0.01)

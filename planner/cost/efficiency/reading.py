@@ -17,8 +17,8 @@ activation bytes) / (quantise * bandwidth). A fused expert kernel adds `ep` wher
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -81,16 +81,19 @@ class Fit:
 
 @dataclass(frozen=True)
 class Chip:
-    """Datasheet rates of one GPU: bytes/s of its memory and dense FLOP/s by precision."""
+    """Datasheet rates of one GPU, bytes/s of its memory and dense FLOP/s by precision; and the FLOP/s that no
+    product was measured to exceed, where that is known."""
 
     bytes_per_s: float
     flops_per_s: dict[str, float]
+    reached: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, device: Device) -> Chip:
         """The device's own peaks in SI units."""
         peaks: dict[str, float] = {name: 1e12 * tflops for name, tflops in device.tflops.items()}
-        return cls(1e9 * device.memory_gb_per_s, peaks)
+        reached = {str(name): 1e12 * tflops for name, tflops in device.reached_tflops.items()}
+        return cls(1e9 * device.memory_gb_per_s, peaks, reached)
 
     def peak(self, precision: str) -> tuple[float, str]:
         """FLOP/s of `precision` and the precision it runs in: the next wider one where it is not native.
@@ -103,6 +106,16 @@ class Chip:
             if name in self.flops_per_s:
                 return self.flops_per_s[name], name
         return max(self.flops_per_s.values()), "bf16"
+
+    def most(self, precision: str) -> float:
+        """FLOP/s that no kernel of `precision` exceeds: those of the best product that was measured, else the
+        peak.
+
+        >>> Chip(2e12, {"bf16": 3e14}, {"bf16": 2e14}).most("fp8"), Chip(2e12, {"bf16": 3e14}).most("fp8")
+        (200000000000000.0, 300000000000000.0)
+        """
+        peak, name = self.peak(precision)
+        return self.reached.get(name, peak)
 
 
 class Efficiency:
