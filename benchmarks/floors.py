@@ -1,4 +1,5 @@
-"""The least that tokens take of a device: FLOPs over its peak, bytes over its bandwidth.
+"""The least that tokens take of a device: FLOPs over its best product that was measured, bytes over its
+bandwidth.
 
 Arithmetic of its own, from the model card and the datasheet alone: it shares nothing with the cost model that
 it is held against. Every figure errs low: products run at the fastest rate their weights may run at,
@@ -33,7 +34,7 @@ device that has none of these, in 16 bits."""
 
 @dataclass(frozen=True)
 class Work:
-    """Of a model on one kind of device: GPU-seconds at peak and bytes, of the whole model."""
+    """Of a model on one kind of device: GPU-seconds at the best product and bytes, of the whole model."""
 
     card: ModelCard
     device: Device
@@ -47,12 +48,12 @@ class Work:
     @cached_property
     def head_s(self) -> float:
         """One token through the LM head."""
-        return 2.0 * self.card.vocab * self.card.hidden / self.peak(self._head)
+        return 2.0 * self.card.vocab * self.card.hidden / self.most(self._head)
 
     def pairs_s(self, context: Floats) -> Floats:
         """Scores and values of one query at `context` cached tokens."""
         flops = sum((n * _pair_flops(y) * _met(y, context) for y, n in self.layers), 0.0 * context)
-        return np.asarray(flops / self.peak("fp8" if self.kv == "fp8" else "bf16"))
+        return np.asarray(flops / self.most("fp8" if self.kv == "fp8" else "bf16"))
 
     def prompt_s(self, new: Floats, isl: Floats) -> Floats:
         """A prompt of which the last `new` tokens are computed. What a query meets grows ever slower with its
@@ -95,11 +96,11 @@ class Work:
     def _matrices_s(self, layer: Layer) -> float:
         top_k = layer.ffn.top_k if isinstance(layer.ffn, MoeFfn) else 0
         gemms = [(1, g) for g in _common(self.card, layer)] + [(top_k, g) for g in _expert(self.card, layer)]
-        return sum(2.0 * n * g.params / self.peak(_precision(self.card, layer, g)) for n, g in gemms)
+        return sum(2.0 * n * g.params / self.most(_precision(self.card, layer, g)) for n, g in gemms)
 
-    def peak(self, precision: str) -> float:
+    def most(self, precision: str) -> float:
         """FLOP/s of the fastest rate that products with weights of `precision` may run at."""
-        rates: Mapping[str, float] = {str(k): float(v) for k, v in self.device.tflops.items()}
+        rates: Mapping[str, float] = {str(k): float(v) for k, v in self.device.reached_tflops.items()}
         names = (*FASTEST.get(precision, ()), "bf16", "fp16", "fp32")
         return 1e12 * next(rates[name] for name in names if name in rates)
 

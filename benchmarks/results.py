@@ -56,6 +56,7 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "disaggregated": ("Disaggregated runs", ["benchmarks.disaggregated"]),
     "splits": ("Prefill/decode splits: gains and rules", ["benchmarks.choice", "splits"]),
     "picks": ("Picks among layouts that no fit saw", ["benchmarks.choice", "picks"]),
+    "rates": ("Whole steps beside the best product of their device", ["benchmarks.choice", "rates"]),
     "pipelines": ("Pipelines beside layouts of one stage", ["benchmarks.choice", "pipelines"]),
     "speculation": ("Speculative decoding: runs with MTP", ["benchmarks.speculation"]),
     "published": ("Published deployments over many nodes", ["benchmarks.wide_published"]),

@@ -4,7 +4,8 @@ Random replicas (model x device x engine x role x precision of the cache, by whi
 together; then parallelism x lengths x concurrency) are predicted by `planner.predict.predictions`. What comes
 out is compared with arithmetic of our own that errs low everywhere:
 
-compute    FLOPs of all matrices and of attention that the rate asks for, a second, over the peak of all GPUs
+compute    FLOPs of all matrices and of attention that the rate asks for, a second, over the best product that
+           was measured on these GPUs, of all of them
 step       a decode step reads every weight once on its way through the stages (of experts, those that are met
            at least) and the cache of all sequences in its micro-batch, or computes them: on the GPUs of one
            stage at a time
