@@ -83,6 +83,7 @@ def _files(plan: str, to: str) -> dict[str, str]:
     from planner.errors import InputError
     from planner.exporters import export as exported
     from planner.exporters import target
+    from planner.exporters.deployed import model_labels
     from planner.plans.schema.several import Several
     from planner.plans.verified import read_sound_any
 
@@ -91,9 +92,10 @@ def _files(plan: str, to: str) -> dict[str, str]:
         return exported(read, to)
     target(to)
     found = {"README.md": several_readme(read, to)}
-    for demand, each in zip(read.models, read.plans, strict=True):
+    labels = model_labels([demand.model for demand in read.models])
+    for demand, each, label in zip(read.models, read.plans, labels, strict=True):
         try:
-            own = exported(each, to)
+            own = exported(each, to, label)
         except InputError as error:  # replicas of several plans have the same names
             raise InputError(f"{demand.model}: {error.message}", error.where, error.hint) from None
         found |= {f"{demand.model}/{name}": text for name, text in own.items()}

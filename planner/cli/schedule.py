@@ -167,8 +167,9 @@ def _written(found: Schedule, output: str, autoscaler: str) -> str:
     from ruamel.yaml import YAML
 
     from planner.exporters.schedules import autoscaled, scaled_objects
+    from planner.reading.names import as_labels
 
     stream, yaml = io.StringIO(), YAML()
     write = autoscaled if autoscaler == "hpa" else scaled_objects
-    yaml.dump_all(write([u.name for u in found.units], found.counts, found.slot_s), stream)
+    yaml.dump_all(write(as_labels([u.name for u in found.units]), found.counts, found.slot_s), stream)
     return stream.getvalue()

@@ -50,11 +50,11 @@ def target(to: str) -> Exporter:
     return EXPORTERS[to]
 
 
-def export(plan: Plan, to: str) -> Files:
-    """The files that start a plan, README included. Raises InputError for a target that is unknown or cannot
-    say what the plan says."""
+def export(plan: Plan, to: str, label: str | None = None) -> Files:
+    """The files that start a plan, README included; `label`: its name in Kubernetes, in place of the model's.
+    Raises InputError for a target that is unknown or cannot say what the plan says."""
     exporter = target(to)
-    deployed = Deployed(launched(plan), to)
+    deployed = Deployed(launched(plan), to, label=label)
     for r in deployed.plan.replicas:
         if r.launch is None or not r.launch.argv:
             why = "; ".join(r.launch.notes) if r.launch else "no engine starts it"

@@ -13,6 +13,7 @@ from planner.launch.instances import Instance, instances
 from planner.launch.server import node_sizes, vendor_of
 from planner.launch.words import ASKED_FOR
 from planner.plans.schema import Plan, Replica
+from planner.reading.names import as_labels
 
 IMAGES = {
     "vllm": "vllm/vllm-openai:v0.33.0",
@@ -39,13 +40,24 @@ OTHERS: Final = "slurm, compose and k8s start servers of any engine, and of seve
 Files = dict[str, str]
 
 
+LONGEST_MODEL = 30
+"""Characters of a model in names of objects in Kubernetes: the rest is for groups."""
+
+
+def model_labels(models: Sequence[str]) -> list[str]:
+    """The names of models in Kubernetes, each once."""
+    return as_labels(models, LONGEST_MODEL)
+
+
 @dataclass(frozen=True)
 class Deployed:
-    """`to`: what it is exported for; `assumed`: what is to be known beside the plan."""
+    """`to`: what it is exported for; `assumed`: what is to be known beside the plan; `label`: the name of its
+    objects in Kubernetes, in place of the model's."""
 
     plan: Plan
     to: str
     assumed: list[str] = field(default_factory=list)
+    label: str | None = None
 
     @cached_property
     def instances(self) -> list[Instance]:
@@ -74,9 +86,20 @@ class Deployed:
 
     @property
     def name(self) -> str:
-        """A name that Kubernetes takes: small letters, digits and hyphens, at most 30."""
-        said = "".join(c if c.isalnum() else "-" for c in str(self.plan.problem.model["name"]).lower())
-        return said.strip("-")[:30].strip("-")
+        """The name of what Kubernetes runs."""
+        return self.label or model_labels([str(self.plan.problem.model["name"])])[0]
+
+    @cached_property
+    def group_labels(self) -> dict[str, str]:
+        """The name in Kubernetes of each group of replicas, by id; `NAME-router` is the router's."""
+        ids = [r.id for r in self.plan.replicas]
+        router, *labels = as_labels([f"{self.name}-router", *(f"{self.name}-{each}" for each in ids)])
+        assert router == f"{self.name}-router"
+        return dict(zip(ids, labels, strict=True))
+
+    def label_of(self, r: Replica) -> str:
+        """The name of a group in Kubernetes."""
+        return self.group_labels[r.id]
 
     def words(self, r: Replica, rank: int = 0) -> list[str]:
         """The command of a group's server, or of its further node `rank`."""

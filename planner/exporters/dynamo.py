@@ -9,11 +9,15 @@ from planner.errors import InputError
 from planner.exporters.deployed import JOINING, OTHERS, Deployed, Files, made, without, yaml
 from planner.exporters.kubernetes import config_maps, container, volumes
 from planner.plans.schema import Replica
+from planner.reading.names import as_labels
 
 START = ("`kubectl apply -f deployment.yaml`, with the Dynamo operator installed.",)
 WORKERS = {"vllm": "dynamo.vllm", "sglang": "dynamo.sglang", "trtllm": "dynamo.trtllm"}
 RUNTIMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrtllm"}
 IMAGES = {engine: f"nvcr.io/nvidia/ai-dynamo/{name}-runtime:1.6.1" for engine, name in RUNTIMES.items()}
+LONGEST_COMPONENT = 30
+"""Characters of a component's name: pods have the deployment's name before it, and a label has 63."""
+
 DROPPED = ("--port", "--dist-init-addr", *JOINING)
 """What Dynamo sets by itself; no connector is set since 1.0: prefill workers without one do not start
 (components/src/dynamo/vllm/args.py)."""
@@ -25,7 +29,11 @@ def files(d: Deployed) -> Files:
     engines = {r.engine for r in d.plan.replicas}
     if len(engines) > 1:
         raise InputError("Dynamo routes to workers of one engine, the plan has several", "--to", OTHERS)
-    components = [_frontend(d.plan.replicas[0]), *(_worker(d, r) for r in d.plan.replicas)]
+    names = as_labels([f"{r.role}-{r.id}" for r in d.plan.replicas], LONGEST_COMPONENT)
+    components = [
+        _frontend(d.plan.replicas[0]),
+        *(_worker(d, r, name) for r, name in zip(d.plan.replicas, names, strict=True)),
+    ]
     whole = made("nvidia.com/v1beta1", "DynamoGraphDeployment", d.name, spec={"components": components})
     return {"deployment.yaml": yaml(whole)} | config_maps(d)
 
@@ -45,7 +53,7 @@ def _frontend(r: Replica) -> dict[str, Any]:
     }
 
 
-def _worker(d: Deployed, r: Replica) -> dict[str, Any]:
+def _worker(d: Deployed, r: Replica, name: str) -> dict[str, Any]:
     d.one_device(r)
     own = container(d, r)
     own |= {
@@ -53,7 +61,7 @@ def _worker(d: Deployed, r: Replica) -> dict[str, Any]:
         "command": ["python3", "-m", WORKERS[r.engine]],
         "args": _arguments(d, r),
     }
-    part: dict[str, Any] = {"name": f"{r.role}-{r.id}", "type": r.role if r.role != "mixed" else "worker"}
+    part: dict[str, Any] = {"name": name, "type": r.role if r.role != "mixed" else "worker"}
     part |= {"replicas": r.count}
     if d.nodes(r) > 1:
         part["multinode"] = {"nodeCount": d.nodes(r)}

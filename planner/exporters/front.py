@@ -137,7 +137,7 @@ def _pairs(d: Deployed) -> str:
 def _route(d: Deployed) -> dict[str, Any]:
     shares = weighed(by_group(d.plan))
     backends = [
-        {"name": f"{d.name}-{r.id}", "port": port_of(r.launch.argv), "weight": shares[r.id]}
+        {"name": d.label_of(r), "port": port_of(r.launch.argv), "weight": shares[r.id]}
         for r in d.plan.replicas
         if r.launch
     ]

@@ -43,7 +43,7 @@ def _service(d: Deployed, r: Replica, prefill: Replica | None) -> dict[str, Any]
     spec["router"] = {"route": {}, "gateway": {}, "scheduler": {}}
     if prefill is not None:
         spec["prefill"] = _part(d, prefill)
-    return made("serving.kserve.io/v1alpha2", "LLMInferenceService", f"{d.name}-{r.id}", spec=spec)
+    return made("serving.kserve.io/v1alpha2", "LLMInferenceService", d.label_of(r), spec=spec)
 
 
 def _part(d: Deployed, r: Replica) -> dict[str, Any]:

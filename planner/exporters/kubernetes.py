@@ -26,7 +26,7 @@ def files(d: Deployed) -> Files:
     for r in d.plan.replicas:
         d.one_device(r)
         d.no_mpi(r)
-        alone = deployment(f"{d.name}-{r.id}", labels(d, r), r.count, pod(d, r))
+        alone = deployment(d.label_of(r), labels(d, r), r.count, pod(d, r))
         found[f"{r.id}.yaml"] = yaml(_several(d, r) if d.nodes(r) > 1 else alone, _service(d, r))
     return found | config_maps(d) | front.on_kubernetes(d)
 
@@ -34,7 +34,7 @@ def files(d: Deployed) -> Files:
 def config_maps(d: Deployed) -> Files:
     """The files that servers read, a ConfigMap a group that has any."""
     return {
-        f"{r.id}-config.yaml": yaml(made("v1", "ConfigMap", f"{d.name}-{r.id}", data=r.launch.files))
+        f"{r.id}-config.yaml": yaml(made("v1", "ConfigMap", d.label_of(r), data=r.launch.files))
         for r in d.plan.replicas
         if r.launch and r.launch.files
     }
@@ -97,7 +97,7 @@ def volumes(d: Deployed, r: Replica) -> list[dict[str, Any]]:
     """Shared memory, and the files that the server reads."""
     found: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     if r.launch and r.launch.files:
-        found.append({"name": "config", "configMap": {"name": f"{d.name}-{r.id}"}})
+        found.append({"name": "config", "configMap": {"name": d.label_of(r)}})
     return found
 
 
@@ -108,7 +108,7 @@ def labels(d: Deployed, r: Replica) -> dict[str, str]:
 def _service(d: Deployed, r: Replica) -> dict[str, Any]:
     """One address for a group; of servers on several nodes their leaders answer."""
     leader = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if d.nodes(r) > 1 else {}
-    return service(f"{d.name}-{r.id}", labels(d, r) | leader, port_of(d.words(r)))
+    return service(d.label_of(r), labels(d, r) | leader, port_of(d.words(r)))
 
 
 def _several(d: Deployed, r: Replica) -> dict[str, Any]:
@@ -119,6 +119,6 @@ def _several(d: Deployed, r: Replica) -> dict[str, Any]:
         "leaderTemplate": {"metadata": {"labels": own}, "spec": pod(d, r)},
     }
     template["workerTemplate"] = {"spec": pod(d, r, 1)}
-    spec, name = {"replicas": r.count, "leaderWorkerTemplate": template}, f"{d.name}-{r.id}"
+    spec, name = {"replicas": r.count, "leaderWorkerTemplate": template}, d.label_of(r)
     whole = made("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name, spec=spec)
     return whole | {"metadata": {"name": name, "labels": own}}

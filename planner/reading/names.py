@@ -18,6 +18,10 @@ LONGEST_TITLE = 4096
 LONGEST_ID = 63
 """Characters of the id of a group of replicas, as of a label (RFC 1123)."""
 
+LONGEST_LABEL = 45
+"""Characters of an object's name in Kubernetes. A label has 63 (RFC 1123) and a CronJob 52; what controllers
+put behind a name (a pod's number, a hash of ten digits, `-at-167`) needs the rest."""
+
 PART = r"[^\W_](?:[\w.-]*\w)?"
 NODE_NAME = re.compile(rf"{PART}(?:/{PART})*")
 
@@ -55,6 +59,25 @@ def as_group_ids(texts: Sequence[str]) -> list[str]:
         names = (word[:LONGEST_ID], *(f"{word[: LONGEST_ID - 6]}-{k}" for k in range(2, len(texts) + 2)))
         ids.append(next(name for name in names if name not in ids))
     return ids
+
+
+def as_labels(texts: Sequence[str], longest: int = LONGEST_LABEL) -> list[str]:
+    """The nearest names that Kubernetes takes, each once: RFC 1123 labels which begin with a letter, as names
+    of Services must (RFC 1035).
+
+    >>> as_labels(["Qwen2.5 7B", "9b-model", "\u65e5\u672c 9B", "\u65e5\u672c"])
+    ['qwen2-5-7b', 'x9b-model', 'x9b', 'x']
+    >>> as_labels(["a.b", "a_b", "long-name"], longest=7)
+    ['a-b', 'a-b-2', 'long-na']
+    """
+    labels: list[str] = []
+    for text in texts:
+        word = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
+        word = (word if word[0].isalpha() else f"x{word}")[:longest].strip("-")
+        endings = ["", *(f"-{k}" for k in range(2, len(texts) + 2))]
+        names = (word[: longest - len(ending)].strip("-") + ending for ending in endings)
+        labels.append(next(name for name in names if name not in labels))
+    return labels
 
 
 def title(name: str, info: ValidationInfo) -> str:

@@ -30,7 +30,7 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Stands for the exporters: `files` are what they make of any plan, `asked` of which they were."""
     fake = SimpleNamespace(files=dict(FILES), asked=[], read=ONE_NODE)
 
-    def export(plan: Any, to: str) -> dict[str, str]:
+    def export(plan: Any, to: str, label: str | None = None) -> dict[str, str]:
         fake.asked.append((plan, to))
         return dict(fake.files)
 
@@ -135,7 +135,7 @@ def test_several_models_have_a_folder_each_and_a_page_before_them(
 def test_a_target_that_cannot_start_one_of_several_models_names_it(
     exported: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 ) -> None:
-    def refused(plan: Any, to: str) -> dict[str, str]:
+    def refused(plan: Any, to: str, label: str) -> dict[str, str]:
         if plan is MIXED:
             raise InputError("r1 runs on trtllm", "--to", "slurm")
         return FILES
