@@ -36,7 +36,9 @@ TURNS = {"trtllm": ((0, 0, 0), (0, 13, 0)), "vllm": ((0, 0, 0), (0, 7, 0)), "sgl
 """Engine → first version, version after the last whose stages were seen to take turns."""
 
 FASTER = "FasterTransformer"
-"""Asked as TensorRT-LLM 0.12, the oldest there is; it cuts no small batch into micro-batches."""
+"""Asked as TensorRT-LLM 0.12, the oldest there is. A batch that its stages do not divide stays whole
+(`getLocalBatchSize` in its nccl_utils.cc) and passes them one after the other: it is asked as one stage,
+which takes as long but for the hops."""
 
 NODE_GB_PER_S = {
     "nvlink+8x200Gb IB": 200.0,
@@ -98,6 +100,8 @@ def cells(row: Row) -> dict[str, str]:
     told = {name: row[name] for name in ASKED if name not in left_out}
     if row["model"].endswith(".json"):
         told["model"] = str(SERVING / row["model"])
+    if engine_of(row) == FASTER and int(row["concurrency"]) % int(row["pp"]):
+        told["pp"] = "1"
     return told
 
 

@@ -141,9 +141,9 @@ class CostModel(Banded):
         return self._busy_s(designs, self._spread(designs, load), reached)
 
     def engine_s(self, designs: Designs, sequences: Floats) -> Floats:
-        """The engine's own share of a step without prompts, shape (n,)."""
-        batches = np.clip(sequences, 1.0, self.concurrent(designs))
-        return self._engine_s(sequences, batches)
+        """The engine's own share of a step without prompts, shape (n,): of each micro-batch, also of those
+        that take turns."""
+        return self._engine_s(sequences, np.clip(sequences, 1.0, designs.pp))
 
     def concurrent(self, designs: Designs) -> Ints:
         """Micro-batches that pass the stages at once: one where these take turns."""

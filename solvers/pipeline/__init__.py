@@ -7,7 +7,7 @@ Sets       k in K   kinds of stage: (node class g[k], GPUs t[k])         g in G 
 Data       L        layers of the model, alike
            layer_s[a,k]  extra_s[a,k,role]  seconds of a micro-batch: a layer, and beside layers (role: first,
                     middle, last, alone; the LM head on the last), its share of the prompts in it
-           hop_s[a,g,h]  seconds from a stage on g to one on h; far_s[a,g] between nodes of g
+           hop_s[a,g,h]  seconds from a stage on g to one on h; far_s[a,g] where nodes of g part
            round_s[a,k]  seconds a round beside stages (the engine's own)
            free_bytes[k,role]  layer_bytes[k]  cache_bytes[k] (a layer and sequence), all of one GPU
            nodes[g]  gpus[g] in each  price[g] of each       steps  rounds a request lives

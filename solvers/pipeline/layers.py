@@ -8,8 +8,9 @@ tau        = max(j) extra_s[j] + n[j] * layer_s[j],  sum(j) n[j] = L,  low <= n[
 
 The smallest tau is found by bisection on the layers that stages can do within tau; the layers are whole, so
 the last tau is exact. A point is skipped where layers cut into fractions would not beat what is known.
-Hops: stages of one class stand together, so a pipeline passes its classes once each, in the cheapest of all
-orders from the first to the last.
+Hops: stages of one class stand together and fill its nodes in order, so a pipeline passes its classes once
+each, in the cheapest of all orders from the first to the last, and inside a class no more boundaries of nodes
+than its stages need.
 """
 
 from __future__ import annotations
@@ -198,9 +199,9 @@ def beside_s(p: PipelineProblem, point: Point, use: Ints, first: Ints, last: Int
     groups = len(p.nodes)
     member = np.eye(groups, dtype=np.int64)[p.group_of]
     stages = use @ member
-    inside = [node.gpus for node in p.nodes.values()]
-    hop = np.where((use * p.gpus_of) @ member <= inside, np.diag(point.hop_s), point.far_s)
-    within = (np.where(stages > 1, hop, 0.0) * (stages - 1)).sum(axis=1)
+    crossed = fewest_nodes(p, use) - (stages > 0)
+    near = stages - (stages > 0) - crossed
+    within = (near * np.diag(point.hop_s) + crossed * point.far_s).sum(axis=1)
     sets = ((stages > 0) * (1 << np.arange(groups))).sum(axis=1)
     path = paths(point.hop_s, p.most_groups)
     kinds, which = np.unique(sets, return_inverse=True)
@@ -212,6 +213,16 @@ def beside_s(p: PipelineProblem, point: Point, use: Ints, first: Ints, last: Int
     across = cheapest[which, p.group_of[first], p.group_of[last]]
     engine = np.where(use > 0, point.round_s, 0.0).max(axis=1)
     return np.asarray(within + across + engine)
+
+
+def fewest_nodes(p: PipelineProblem, use: Ints) -> Ints:
+    """Nodes of each class that the stages of `use` (r, kinds) stand in at least, (r, groups): as their GPUs
+    ask, and as those of each kind do, none of which straddles two. Exact where a class has one kind."""
+    member = np.eye(len(p.nodes), dtype=np.int64)[p.group_of]
+    inside = np.array([node.gpus for node in p.nodes.values()])
+    by_gpus = -(-((use * p.gpus_of) @ member) // inside)
+    by_kind = -(-use // (inside[p.group_of] // p.gpus_of))
+    return np.asarray(np.maximum(by_gpus, (by_kind[:, :, None] * member).max(axis=1)))
 
 
 def paths(hop_s: Floats, most: int) -> dict[tuple[int, int, int], tuple[float, tuple[int, ...]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.choice.pipelines import ASKED, FAST, SLOW, asked, factors, hops_table, takes_turns
+from benchmarks.choice.pipelines import ASKED, FAST, SLOW, asked, cells, factors, hops_table, takes_turns
 from planner.predict.predictions import Prediction
 
 ROW = dict.fromkeys(ASKED, "") | {
@@ -81,3 +81,10 @@ def test_each_row_is_asked_on_its_own_network():
     assert isinstance(fast, Prediction)
     assert isinstance(slow, Prediction)
     assert (slow.ttft_ms or 0) > 1.01 * (fast.ttft_ms or 0)
+
+
+def test_fastertransformer_keeps_a_batch_whole_that_its_stages_do_not_divide():
+    source = {"source": "NVIDIA/FasterTransformer@df4a7534 docs/gpt_guide.md", "pp": "3"}
+
+    assert [cells(row(**source, concurrency=c))["pp"] for c in ("8", "9")] == ["1", "3"]
+    assert cells(row(pp="3", concurrency="8"))["pp"] == "3"

@@ -313,3 +313,13 @@ def test_no_whole_step_computes_faster_than_the_best_product_on_an_h100(engine):
     step_s = cost(LLAMA_70B, engine=engine).step_s(design, Load.of(0, 0, 4 * 8192, 4096))[0]
 
     assert 4 * 1.21e15 / 4 / step_s < 794.5e12
+
+
+def test_stages_that_take_turns_have_the_engines_seconds_once_a_micro_batch():
+    """TensorRT-LLM 0.12 over four stages with eight sequences: four micro-batches, one after the other."""
+    at = designs((1, 4, 1, 1, 1))
+    model = cost(LLAMA_8B, engine="trtllm-0.12")
+
+    by_hand = 4 * model.tuning.step_s + 8 * model.tuning.sequence_s
+    assert model.takes_turns
+    assert model.engine_s(at, np.array([8.0]))[0] == pytest.approx(by_hand)

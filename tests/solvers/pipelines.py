@@ -90,11 +90,16 @@ def rate_of(p: PipelineProblem, point: Point, row: tuple[int, ...], layers: tupl
     if p.even and max(layers) - min(layers) > 1:
         return 0.0
     names = list(p.nodes)
+    needed = packed(p, [tuple(row.count(k) for k in range(len(p.kinds)))])
+    assert needed is not None
+    crossed = [
+        max(needed[g] - 1, 0) for g in names
+    ]  # boundaries of nodes, anywhere among the class's own hops
     hops = 0.0
     for a, b in pairwise(row):
         g, h = names.index(p.kinds[a].group), names.index(p.kinds[b].group)
-        gpus = sum(p.kinds[k].gpus for k in row if p.kinds[k].group == names[g])
-        hops += point.far_s[g] if g == h and gpus > p.nodes[names[g]].gpus else point.hop_s[g, h]
+        hops += point.far_s[g] if g == h and crossed[g] else point.hop_s[g, h]
+        crossed[g] -= g == h and crossed[g] > 0
     whole = len(row) * max(taus) + hops + max(point.round_s[k] for k in row)
     return point.sequences / (p.steps * whole) if whole <= p.most_round_s else 0.0
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.pipeline.layers import best_ways, paths, spread_layers
-from solvers.pipeline.types import FIRST, LAST, MIDDLE
+from solvers.pipeline.layers import best_ways, fewest_nodes, paths, spread_layers
+from solvers.pipeline.types import FIRST, LAST, MIDDLE, Kind, Nodes, PipelineProblem, Point
 from tests.solvers.pipelines import best_rates, random_problem
 
 
@@ -62,3 +62,30 @@ def test_a_pipeline_that_no_point_has_stages_for_is_never_run():
     ways = best_ways(p, use)
 
     assert (ways.rate[0], ways.point[0]) == (0.0, -1)
+
+
+def two_nodes_of_four(near: float, far: float) -> PipelineProblem:
+    """Stages of one GPU or two, 8 layers of a second each, no time beside them but hops."""
+    kinds = [Kind("g", 1), Kind("g", 2)]
+    none, one = np.zeros(2), np.ones(2)
+    points = [
+        Point(s, 1.0, one, np.zeros((2, 4)), none, np.array([[near]]), np.array([far])) for s in (2, 4, 8)
+    ]
+    return PipelineProblem(8, kinds, {"g": Nodes(2, 4)}, points, np.full((2, 4), 99.0), one, 0.01 * one)
+
+
+def test_only_the_boundary_of_two_nodes_is_far():
+    """Eight stages of a GPU over two nodes of four: six hops of 0.1 s inside them and one of 5; four stages
+    of two GPUs: two and one; four of one GPU stand in one node."""
+    ways = best_ways(two_nodes_of_four(0.1, 5.0), np.array([[8, 0], [0, 4], [4, 0]]))
+
+    assert 1 / ways.rate == pytest.approx([8 + 0.6 + 5, 8 + 0.2 + 5, 8 + 0.3])
+
+
+def test_a_stage_of_two_gpus_does_not_straddle_nodes_of_three():
+    p = two_nodes_of_four(0.0, 0.0)
+    three = PipelineProblem(
+        8, p.kinds, {"g": Nodes(4, 3)}, p.points, p.free_bytes, p.layer_bytes, p.cache_bytes
+    )
+
+    assert fewest_nodes(three, np.array([[0, 3], [3, 0], [1, 1], [0, 0]])).ravel().tolist() == [3, 1, 1, 0]
