@@ -25,6 +25,7 @@ from planner.plans.operation import index_of
 from planner.plans.strain import SLACK
 from planner.replicas.pool import Pool
 from planner.search.changes import judged
+from planner.search.intervals import Cuts, Interval, cut, further, joined, lines_of, may_cut
 from planner.search.limits import closer, left
 from planner.search.question import Question
 from planner.search.shortlists import LITTLE, ROUNDED, close_to, nearby
@@ -41,6 +42,9 @@ ROUNDS = 8
 
 LINES = 12
 """Rounds of adding lines to what columns cost."""
+
+CUTS = 12
+"""Rounds of cutting columns at loads, where watts are minimised."""
 
 LINE = 1e-3
 """Lines that lift a column's cost by less than this share are not added."""
@@ -64,17 +68,20 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
     nothing was."""
     until, best, bound = time.monotonic() + limits.seconds, None, None
     rounds, lines, stopped, least, of_all = 0, 0, False, dict[str, float](), dict[str, float]()
-    unclosed = ROUNDS_OVER
+    unclosed, known, times_cut = ROUNDS_OVER, dict[str, Interval](), 0
+    cuts: Cuts = {}
     try:
         while rounds < ROUNDS or best is None:
             began = time.monotonic()
             near = pool if best is None else nearby(question, pool, least, best.solution.objective)
             bounding = question.state(near, "bound")
-            s = fleet.solve(bounding, closer(left(limits, until, FIRST)))
+            stated = cut(bounding, near, cuts, known)
+            s = fleet.solve(stated, closer(left(limits, until, FIRST)))
             stopped = s.status == "interrupted"
-            took_s, least = time.monotonic() - began, {**least, **s.least}
-            of_all = least if near is pool else of_all  # others know of no fleets but those near the best
             empty = Found(question.cluster, question.workload, question.objective, near, bounding, s)
+            empty, drawn = joined(empty, stated, known) if cuts else (empty, lines_of(stated, s))
+            took_s, least = time.monotonic() - began, {**least, **empty.solution.least}
+            of_all = least if near is pool else of_all  # others know of no fleets but those near the best
             bound = s.bound if bound is None or s.bound is None else _tighter(question, bound, s.bound)
             if s.objective is None and s.status != "time_limit":
                 best = best or replace(empty, solution=replace(s, objective=None))
@@ -97,11 +104,16 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
                 break  # where not even the bound's program was stated in time, none of the plan's would be
             if question.most_kinds and s.status == "time_limit":
                 break  # one of so few kinds that is sound, too, is harder to find
-            sharper = _sharper(question, empty, pool) if s.objective is not None and lines < LINES else None
+            there = s.objective is not None
+            sharper = _sharper(question, empty, pool, cuts) if there and lines < LINES else None
             fewer = near if best is None else nearby(question, near, least, best.solution.objective)
             again_s = 2 * (time.monotonic() - began) * len(fewer.candidates) / max(len(near.candidates), 1)
             if sharper is not None and time.monotonic() + again_s < until:
                 pool, lines = sharper, lines + 1
+                continue
+            more = further(empty, drawn, cuts, fewer, known) if there and may_cut(question) else None
+            if more is not None and times_cut < CUTS and time.monotonic() + again_s < until:
+                cuts, times_cut = more, times_cut + 1
                 continue
             rounds += 1
             kept = judged_ is not None and not question.objective.more  # then costs alone differ
@@ -190,16 +202,16 @@ def _better(question: Question, one: Found | None, other: Found | None) -> Found
     return other if question.sign * (other.solution.objective - one.solution.objective) < 0 else one
 
 
-def _sharper(question: Question, found: Found, pool: Pool) -> Pool | None:
-    """`pool` with a line more for each column of the bound's fleet whose cost lies above the lines that it
-    has; None where there is none, or nothing that grows with the load counts."""
+def _sharper(question: Question, found: Found, pool: Pool, cuts: Cuts) -> Pool | None:
+    """`pool` with a line more for each column of the bound's fleet, of those not in `cuts`, whose cost lies
+    above the lines that it has; None where there is none, or nothing that grows with the load counts."""
     what = Counts.of(question.objective.goal, question.budget.watts is not None).grows
     if what is None:
         return None
     more, s = dict[str, Line](), found.solution
     for g in groups(found):
         c, column = g.candidate, found.problem.columns[g.candidate.id]
-        if not column.tangents or not s.replicas.get(c.id):
+        if not column.tangents or not s.replicas.get(c.id) or c.id in cuts:
             continue
         rate = sum(g.served.values())
         line = touching(c, g.setup, index_of(g.setup, c), rate / g.count, what)

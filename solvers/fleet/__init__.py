@@ -6,6 +6,7 @@ Sets       c in C   columns: a replica design at one operating point, on one cla
            j        resources of a column: busy time, KV room, ...
 Data       use[c,j,w]  replicas of c whose resource j one request/s of w fills      [s]
            gpus[c] [GPU]    watts[c] [W]    price[c] [$/h, beside its nodes]    latency[c,w] [s]    kind[c]
+           least[c]  requests/s that each replica of c serves at least: above 0 where c is of some loads
            its blocks: GPUs side by side on a class; one, or several where stages stand on several classes
            sent[c,k,w]  bytes that a request moves over link k inside a replica
            nodes[g]  gpus_per_node[g]  domain_nodes[g] (nodes in one scale-up domain)  price[g] [$/h a node]
@@ -29,6 +30,7 @@ minimise   one of    throughput -rate    energy sum(c) watts[c] n[c] + sum(g) id
 busy[c,j]  sum(w) use[c,j,w] * f[c,w]            <= n[c]
 run[c,w]   f[c,w] <= most share[w] * n[c] where w takes (next to) nothing of c; most: the demand, or what
            is beyond every rate
+load[c]    sum(w) f[c,w] >= least[c] * n[c]  where that is not 0
 serve[w]   sum(c mixed) f[c,w] + sum(P,D) x[P,D,w] == share[w] * rate
 out[P,w]   sum(c in P) f[c,w]                    == sum(D) x[P,D,w]
 in[D,w]    sum(c in D) f[c,w]                    == sum(P) x[P,D,w]

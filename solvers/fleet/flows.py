@@ -1,5 +1,5 @@
 """Flows: what replicas serve at one time, as rows of the fleet's model, whose docstring states them:
-busy, run, serve, out, in, send, receive, link.
+busy, run, load, serve, out, in, send, receive, link.
 
 They are written for all replicas of a fleet, and again for those that are left where nodes are lost
 (`survive.py`): then n, f and x are those of the `rest`, which serves a `share` of the rate, and a row
@@ -43,7 +43,7 @@ def _add(b: Built, rest: str, family: str, key: Hashable, row: Expr) -> None:
 
 
 def _busy(p: FleetProblem, b: Built, rest: str) -> None:
-    """Rows busy, run."""
+    """Rows busy, run, load; of what is left after a loss nothing is asked at least."""
     n, f, unit = b.n, b.f, b.unit
     for c, column in p.columns.items():
         for j, use in column.use.items():
@@ -52,6 +52,9 @@ def _busy(p: FleetProblem, b: Built, rest: str) -> None:
         for w in column.buckets:
             if w in unit and unit[w] * max(use.get(w, 0.0) for use in column.use.values()) < LIGHT:
                 _add(b, rest, "run", (c, w), total([f[c, w]]) <= n[c] * most(p))
+        if column.least and not rest:
+            served = [f[c, w] * (unit[w] / column.least) for w in column.buckets if w in unit]
+            b.model.add("load", c, total([n[c]]) <= total(served))
 
 
 def _serve(p: FleetProblem, b: Built, rest: str, share: float) -> None:

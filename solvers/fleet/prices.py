@@ -1,7 +1,7 @@
 """Prices: what a fleet with one replica of a column loses against the best fractional one, at least; columns
 that lose too much are left out before integers are searched for.
 
-Rows are shared by columns, or one column's own (`busy`, `run`, `cost`). Let z be the optimum of the
+Rows are shared by columns, or one column's own (`busy`, `run`, `load`, `cost`). Let z be the optimum of the
 relaxation and y its duals. With those of the shared rows kept,
 
     r[c] = min  reduced costs of n[c], f[c,w], e[c]    over c's own rows, with n[c] = 1
@@ -28,7 +28,7 @@ import numpy as np
 from solvers.fleet.types import Built, FleetProblem, FleetSolution
 from solvers.linear import INF, Limits, Status, glop, judge, met
 
-OWN = ("busy", "run", "cost")
+OWN = ("busy", "run", "load", "cost")
 """Families of rows whose keys begin with their column."""
 
 MANY = 500

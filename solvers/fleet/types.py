@@ -38,6 +38,7 @@ class Column:
     sent: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # link -> bucket -> bytes a request
     tangents: Sequence[tuple[float, Mapping[str, float]]] = ()
     feeds: Mapping[str, float] = field(default_factory=dict)  # watts of a replica on each: `feeds.py`
+    least: float = 0.0  # requests/s of all buckets that each of its replicas serves at least
 
     @cached_property
     def stands(self) -> Mapping[tuple[str, int], int]:

@@ -150,6 +150,15 @@ def curved(p: FleetProblem, seed: int) -> FleetProblem:
     return replace(p, columns=columns, budget=budget)
 
 
+def loaded(p: FleetProblem, seed: int) -> FleetProblem:
+    """`p` with half of its columns serving no less than a part of what they can."""
+    r, columns = random.Random(seed + 50_000), dict[str, Column]()
+    for c, k in p.columns.items():
+        full = 1 / max(u for row in k.use.values() for u in row.values())
+        columns[c] = replace(k, least=r.uniform(0.2, 0.9) * full) if r.random() < 0.5 else k
+    return replace(p, columns=columns)
+
+
 def _tangents(r: random.Random, column: Column) -> list[tuple[float, dict[str, float]]]:
     """One to three: the steeper, the lower where it starts, which may be below nothing."""
     ends = sorted((r.uniform(-1.0, 2.0), -r.uniform(0.0, 6.0)) for _ in range(r.randint(1, 3)))
@@ -304,6 +313,10 @@ def by_flows(p: FleetProblem, counts: dict[str, int]) -> float | None:
     for c, k in counts.items():
         for use in p.columns[c].use.values() if k else ():
             upper.append(({(c, w): u for w, u in use.items()}, float(k)))
+        if k and p.columns[c].least:
+            upper.append(
+                (dict.fromkeys(((c, w) for w in p.columns[c].buckets), -1.0), -p.columns[c].least * k)
+            )
     for w, share in p.share.items():
         mixed = {(c, v): 1.0 for c, v in f if v == w and p.columns[c].group is None}
         equal.append({**mixed, **{key: 1.0 for key in x if key[2] == w}, "rate": -share})

@@ -11,7 +11,7 @@ from solvers.fleet.extract import fullest, value
 from solvers.fleet.goals import COST, ENERGY, GPUS, SPARE, THROUGHPUT
 from solvers.fleet.types import Column, FleetProblem, FleetSolution, Stock, Transfer
 from solvers.linear import Limits, total
-from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, goal, random_fleet
+from tests.solvers.fleets import OBJECTIVES, best_by_trying_all, curved, goal, loaded, random_fleet
 
 SMALL = FleetProblem(
     columns={
@@ -213,6 +213,20 @@ def test_agrees_with_trying_every_fleet(objective):
         assert same(s.objective, best_by_trying_all(p)), f"seed {seed}"
         assert s.status == ("infeasible" if s.objective is None else "optimal"), f"seed {seed}"
         assert s.bound == s.objective, f"seed {seed}"
+
+
+@pytest.mark.parametrize("objective", ["cost", "energy", "gpus"])
+def test_replicas_that_serve_no_less_than_a_part_agree_with_trying_every_fleet(objective):
+    changed = 0
+    for seed in range(40):
+        free = random_fleet(seed, objective)
+        p = loaded(curved(free, seed) if objective == "energy" else free, seed)
+        s = solved(p)
+        plain = solved(replace(p, columns={c: replace(k, least=0.0) for c, k in p.columns.items()}))
+        changed += not same(s.objective, plain.objective)
+
+        assert same(s.objective, best_by_trying_all(p)), f"seed {seed}"
+    assert changed > 3
 
 
 @pytest.mark.parametrize("limits", [{"gap": 0.3}, {"work": 1}], ids=["gap 30 %", "one node"])
@@ -485,7 +499,7 @@ def test_every_row_of_the_docstring_is_in_the_model():
     doc = fleet.__doc__ or ""
     families = {family for family, _ in fleet.build(ONE_TOKEN).model.rows}
     for seed in range(80):
-        families |= {family for family, _ in fleet.build(random_fleet(seed)).model.rows}
+        families |= {family for family, _ in fleet.build(loaded(random_fleet(seed), seed)).model.rows}
     stated = {
         line.split("[")[0] for line in doc.splitlines() if line[:1].isalpha() and "[" in line.split()[0]
     }

@@ -18,7 +18,7 @@ from solvers.fleet import flows as fleet_flows
 from solvers.fleet import kinds as fleet_kinds
 from solvers.fleet.types import Built, FleetProblem
 from solvers.linear import Expr
-from tests.solvers.fleets import OBJECTIVES, boxed, curved, fed, goal, kinded, random_fleet
+from tests.solvers.fleets import OBJECTIVES, boxed, curved, fed, goal, kinded, loaded, random_fleet
 
 PACKED = {"fit", "full", "cover"}
 """Rows of `packing.py`, whose own tests restate them."""
@@ -96,6 +96,10 @@ def run(p, b, key, at):
     c, w = key
     most = p.demand if p.objective.name != "throughput" else fleet_flows.MOST * len(p.share) * b.reference
     return most * p.share[w] * at.n[c] - at.f[c, w]
+
+
+def load(p, b, c, at):
+    return sum(v for (own, _), v in at.f.items() if own == c) - p.columns[c].least * at.n[c]
 
 
 def serve(p, b, w, at):
@@ -222,6 +226,7 @@ def over(k, p, b):
 ROWS: dict[str, Says] = {
     "busy": (lambda p, b: {(c, j) for c, k in p.columns.items() for j in k.use}, busy),
     "run": (light, run),
+    "load": (lambda p, b: {c for c, k in p.columns.items() if k.least}, load),
     "serve": (lambda p, b: set(p.share), serve),
     "out": (ends(0), passed(0)),
     "in": (ends(1), passed(1)),
@@ -257,6 +262,7 @@ def problems() -> list[FleetProblem]:
         p = kinded(p, seed) if seed % 3 == 0 else p
         p = boxed(p) if seed % 5 == 0 else p
         p = fed(p, seed) if seed % 7 == 0 else p
+        p = loaded(p, seed) if seed % 4 == 0 else p
         drawn.append(curved(p, seed) if seed % 2 else p)
     idle = {"busy": {"w0": 0.2, "w1": 1e-7}}
     p = next(p for p in drawn if {"w0", "w1"} <= set(p.share))
