@@ -33,7 +33,8 @@ POINTS = 0.03
 UNLIKE = 0.1
 """Room used may be more by so much: buckets differ in TPOT, and a plan states one."""
 
-MOST_BUSY = 0.99
+MOST_BUSY = 0.9999
+"""Utilisation at most: how many are inside at random arrivals varies with 1 / (1 - utilisation)."""
 
 MOST_SKEWED = 1.5
 """Skewness beyond which one term of Edgeworth's series falls below zero near the mean: few sequences of a

@@ -180,3 +180,17 @@ def test_those_who_come_at_random_meet_as_many_as_there_are(tmp_path: Path):
     assert document["replicas"][0]["cache"]["delayed"] > 0.07
     document["replicas"][0]["cache"]["delayed"] = 0.2
     assert codes(document) == {"cache_delayed_wrong"}
+
+
+def test_of_a_server_that_is_nearly_always_busy_many_find_the_cache_full():
+    """Random arrivals at 99.75 % of what it serves: how many are inside varies by half of their mean, and one
+    of seven finds the cache full. By what 99 % brings, one of 23 would."""
+    asked = {"isl": 493, "osl": 128, "loop": "open", "engine": "trtllm"}
+    document = plan(None, "qwen3-0.6b", gpus="1xB200", **asked, explain=False).model_dump()
+    (replica,) = document["replicas"]
+
+    assert replica["utilisation"] > 0.995
+    assert replica["cache"]["delayed"] > 0.08
+    assert codes(document) == set()
+    replica["cache"]["delayed"] = 0.5
+    assert codes(document) == {"cache_delayed_wrong"}
