@@ -214,6 +214,8 @@ def _instead(asked: Asked, limits: Limits, began: float, tell: Progress) -> sche
         return None
     if "options.risk" in asked.defaulted:
         asked = asked.at_median
+    if "arrivals" in asked.defaulted:
+        asked = asked.in_a_closed_loop
     try:
         return _chained(asked, limits, began, tell)
     except (Infeasible, InputError):

@@ -26,7 +26,11 @@ GAP, WORK, DIGITS = 0.01, 1000, 5
 
 KINDS: dict[str, dict[str, Any]] = {
     "unlike-stages": {"gpus": "1xrtx-3090,1xrtx-4090", "model": "qwen3-14b"},
-    "several-hosts": {"cluster": FOLDER / "four-small-boxes.yaml", "model": "llama-3.1-70b-awq-int4"},
+    "several-hosts": {
+        "cluster": FOLDER / "four-small-boxes.yaml",
+        "model": "llama-3.1-70b-awq-int4",
+        "loop": "closed",
+    },
     "kept-cache": {"gpus": "8xh100", "model": "llama-3.1-70b", "workload": "agent", "rate": 2.0},
     "long-prompts": {"gpus": "8xh100", "model": "llama-3.1-8b", "isl": 100_000, "osl": 200, "ttft_ms": 6e4},
     "profile": {

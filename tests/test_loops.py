@@ -9,8 +9,10 @@ from rich.console import Console
 
 from planner import api
 from planner.errors import InputError
+from planner.inputs.workload import Workload
 from planner.plans.schema import Plan
 from planner.reports import terminal
+from planner.several.asked import read_several, wanted
 
 
 @cache
@@ -21,30 +23,30 @@ def planned(**asked: object) -> Plan:
 
 
 def test_random_arrivals_are_fewer_than_a_closed_loop_takes_and_fewer_yet_at_a_percentile():
-    closed, drawn, tail = (
-        planned(**more) for more in ({}, {"loop": "open"}, {"loop": "open", "percentile": "p95"})
-    )
+    closed, drawn, tail = (planned(**more) for more in ({"loop": "closed"}, {}, {"percentile": "p95"}))
 
     assert closed.predicted.rps.value > drawn.predicted.rps.value > tail.predicted.rps.value
     assert drawn.problem.workload["arrivals"] == "open"
-    assert "arrivals" not in closed.problem.workload
+    assert "arrivals" in drawn.problem.defaulted
+    assert closed.problem.workload["arrivals"] == "closed"
 
 
 @pytest.mark.parametrize("percentile", ["mean", "p95"])
 def test_a_rate_just_below_the_one_shown_is_served_by_the_same_nodes(percentile: str):
-    most = planned(loop="open", percentile=percentile).predicted.rps.value
+    most = planned(percentile=percentile).predicted.rps.value
 
     assert planned(rate=0.97 * most, percentile=percentile).predicted.rps.value == pytest.approx(0.97 * most)
 
 
-def test_an_objective_other_than_throughput_needs_a_rate_in_either_loop():
+@pytest.mark.parametrize("loop", ["open", "closed"])
+def test_an_objective_other_than_throughput_needs_a_rate_in_either_loop(loop: str):
     with pytest.raises(InputError, match="needs a rate to serve"):
-        planned(loop="open", objective="gpus")
+        planned(loop=loop, objective="gpus")
 
 
 def test_the_closed_loop_beside_random_arrivals_is_the_one_that_is_planned_for_itself():
     """Of one kind of replica on all GPUs, which are the same in both plans."""
-    beside, closed = planned(loop="open").saturated, planned()
+    beside, closed = planned().saturated, planned(loop="closed")
 
     assert beside is not None
     assert closed.saturated is None
@@ -55,8 +57,31 @@ def test_the_closed_loop_beside_random_arrivals_is_the_one_that_is_planned_for_i
 
 def test_the_terminal_shows_the_closed_loop_beside_random_arrivals(capsys: pytest.CaptureFixture[str]):
     console = Console(width=100, color_system=None)
-    terminal.render(planned(loop="open"), console)
+    terminal.render(planned(), console)
     shown = capsys.readouterr().out
 
-    assert "random arrivals" in shown
+    assert "2 of 2 GPUs, random arrivals" in shown
     assert "in a closed loop" in shown
+
+    terminal.render(planned(loop="closed"), console)
+    assert "2 of 2 GPUs, a closed loop" in capsys.readouterr().out
+
+
+def test_a_workload_of_a_script_and_several_models_come_at_random_too():
+    chat = Workload.model_validate({"isl": 1024, "osl": 256})
+    drawn = api.ask(None, "llama-3.1-8b", gpus="2xL40S", workload=chat).asked
+    together = read_several(None, "2xL40S", wanted(["llama-3.1-8b", "qwen3-4b"], "chat", {}, None), {})
+
+    assert drawn.workload.loop == "open"
+    assert {one.workload.loop for one in together.asked} == {"open"}
+    assert all("arrivals" in one.defaulted for one in (drawn, *together.asked))
+
+
+@pytest.mark.parametrize(
+    "given", [{"workload": "batch"}, {"workload": "offline"}, {"engine": "chains"}, {"loop": "closed"}]
+)
+def test_what_is_there_from_the_start_and_chains_remain_closed(given: dict[str, str]):
+    asked = api.ask(None, "llama-3.1-8b", gpus="2xL40S", **given).asked
+
+    assert asked.workload.loop == "closed"
+    assert "arrivals" not in asked.defaulted

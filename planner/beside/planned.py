@@ -54,5 +54,6 @@ class Planned:
 
     @property
     def open_ended(self) -> bool:
-        """Whether the most throughput is asked for, and no rate."""
+        """Whether the most throughput of a closed loop is asked for: what ways beside a plan estimate
+        of full servers says nothing of random arrivals."""
         return self.asked.objective.more and self.asked.workload.loop == "closed"

@@ -259,11 +259,12 @@ def _chances(
     others and what one more needs. One that comes at random may meet as many as there are on average."""
     load, count = case.loads[replica.id], cache.sequences / replica.attn_dp
     busy = min(replica.utilisation, MOST_BUSY)
-    chances = []
+    chances, places = [], inf
     for stages, most, least in rooms:
         held = _Held.of(case, card, replica, stages, load)
         swing = held.mean_bytes**2 / (1 - busy) if case.workload.loop == "open" else 0.0
         full = held.most_bytes / max(1 - cache.block_waste, 1e-9)
+        places = max(min(places, least / replica.attn_dp / full), 1.0)
         prompts = max(cache.used * most - cache.sequences * held.mean_bytes, 0.0)
         begun = sum(kept.begun_bytes(case, card, replica, stage) for stage in stages)
         for each, room in product((held.mean_bytes, full), (most, least - prompts)):
@@ -279,6 +280,8 @@ def _chances(
                     )
                     chances.append(_beyond(z, skew))
     low, high = min(chances, default=0.0), max(chances, default=1.0)
+    if case.workload.loop == "open" and chances:  # of few places, who waits is far from normal: M/M/c
+        high = max(high, busy ** (sqrt(2 * (places + 1)) - 1))  # Sakasegawa 1977
     if not low - POINTS <= cache.delayed <= high + POINTS:
         text = f"{cache.delayed:.3g} of requests wait, but {low:.3g} to {high:.3g} meet a full cache"
         yield Violation("cache_delayed_wrong", f"{where}.delayed", text)

@@ -56,7 +56,7 @@ RateOpt = Annotated[
 ]
 LoopOpt = Annotated[
     Literal["open", "closed"] | None,
-    opt("--loop", "Without --rate: open, random arrivals; closed (default), always as many in flight."),
+    opt("--loop", "Without --rate: open (default), random arrivals; closed, always as many in flight."),
 ]
 TtftOpt = Annotated[
     str | None, opt("--ttft-ms", "Limit on time to first token, queueing included.", "MS|none")

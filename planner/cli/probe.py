@@ -33,7 +33,7 @@ def probe(
     from planner.reports import calibrated as report
 
     options = {"engine": engine, "precision": precision, "kv_precision": kv_precision}
-    question = asked.read(cluster, model, gpus, workload, {"isl": isl, "osl": osl}, options)
+    question = asked.read(cluster, model, gpus, workload, {"isl": isl, "osl": osl, "loop": "closed"}, options)
     for warning in question.warnings:
         note(f"note: {warning.message}")
     found = found_by(question)

@@ -6,11 +6,14 @@ in, 28 out); the others are ours.
 
 from __future__ import annotations
 
-from planner.inputs.workload import Bucket, Slo, Workload
+from planner.inputs.workload import Bucket, Loop, Slo, Workload
 
 
-def _preset(name: str, isl: int, osl: int, slo: Slo, prefix_hit: float = 0.0) -> Workload:
-    return Workload(name=name, buckets=[Bucket(isl=isl, osl=osl)], slo=slo, prefix_hit=prefix_hit)
+def _preset(
+    name: str, isl: int, osl: int, slo: Slo, prefix_hit: float = 0.0, arrivals: Loop | None = None
+) -> Workload:
+    buckets = [Bucket(isl=isl, osl=osl)]
+    return Workload(name=name, buckets=buckets, slo=slo, prefix_hit=prefix_hit, arrivals=arrivals)
 
 
 _NO_PROMISE = Slo(ttft_ms=None, tpot_ms=None)
@@ -24,11 +27,11 @@ PRESETS = {
         _preset("agent", 16384, 512, Slo(ttft_ms=3000, tpot_ms=30), prefix_hit=0.8),
         _preset("reasoning", 1024, 8192, Slo(ttft_ms=2000, tpot_ms=30)),
         _preset("long-context", 65536, 1024, Slo(ttft_ms=30000, tpot_ms=100)),
-        _preset("batch", 1024, 512, _NO_PROMISE),
-        _preset("offline", 1024, 512, _NO_PROMISE),
+        _preset("batch", 1024, 512, _NO_PROMISE, arrivals="closed"),
+        _preset("offline", 1024, 512, _NO_PROMISE, arrivals="closed"),
     )
 }
-"""By name; `batch` and `offline` are the same."""
+"""By name; `batch` and `offline` are the same: all requests are there from the start."""
 
 SOURCES = {
     "chat": "round figures; the Azure conversation trace 2023 has 1,155 in, 211 out",

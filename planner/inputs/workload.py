@@ -63,7 +63,8 @@ class Slo(Strict):
 
 class Workload(Strict):
     """Either `buckets`, or `isl`/`osl` for one bucket. No `rate_rps`: as much as possible, `arrivals` open
-    (at random) or closed (None, too: as many requests always in flight)."""
+    (at random) or closed (always as many in flight). None: a plan that is made takes random arrivals; in a
+    plan that was made, a closed loop."""
 
     name: str = "custom"
     buckets: Annotated[list[Bucket], Field(min_length=1)]

@@ -71,14 +71,15 @@ def phase_sigmas(g: Group) -> tuple[float, float]:
 
 
 def prompt_share(g: Group) -> float:
-    """Share of a group's time that goes to prompts."""
+    """Share of the time that a group works that goes to prompts: random arrivals leave it idle, too."""
     s, step = g.setup, g.candidate.step
     if g.operation.does == "prefill":
         return 1.0
     if g.candidate.role == "decode":
         return 0.0
     assert step is not None
-    return min(float(g.operation.rate @ prefill_s(step, s.mix.new[None, :], s.mix.isl[None, :])[0]), 1.0)
+    prompts = float(g.operation.rate @ prefill_s(step, s.mix.new[None, :], s.mix.isl[None, :])[0])
+    return min(prompts / (g.operation.busy if s.promise.loop == "open" else 1.0), 1.0)
 
 
 def _pair_edges(pairs: Sequence[Path]) -> Edges:

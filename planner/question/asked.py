@@ -56,6 +56,15 @@ class Asked:
         options = self.options.model_copy(update={"risk": MEDIAN})
         return replace(self, options=options, defaulted=defaulted)
 
+    @property
+    def in_a_closed_loop(self) -> Asked:
+        """The same with as many requests always in flight, for what is not planned with random arrivals."""
+        defaulted = [name for name in self.defaulted if name != "arrivals"]
+        text = "planned for a closed loop: chains of nodes are not planned with random arrivals"
+        note = schema.PlanWarning(code="input", message=text)
+        asked = replace(self, defaulted=defaulted, warnings=[*self.warnings, note])
+        return asked.loaded(arrivals="closed")
+
     def loaded(self, **changes: Any) -> Asked:
         """The same with changes to its workload."""
         return replace(self, workload=self.workload.model_copy(update=changes))
@@ -95,12 +104,13 @@ def read(
     too_long(card, load, "--isl" if trace is None else f"the mean of {trace}")
     load = load.merged
     chosen = options_of(options)
+    by_median = profiled or chosen.engine == "chains"  # neither has bands, nor is planned at random
+    load, defaulted = _drawn(load, defaulted, by_median)
     _refuse_whole_times(load, chosen, profiled)
     _refuse_loss_of_all(chosen, resolved)
     _refuse_unknown_precisions(card, chosen)
     drafts_of(card, chosen.speculation, chosen.acceptance, chosen.draft_tokens)  # which the model must have
     asked_for = {k for k, v in options.items() if v not in (None, "any")}
-    by_median = profiled or chosen.engine == "chains"  # neither has bands
     if by_median and "risk" not in asked_for:
         chosen = chosen.model_copy(update={"risk": MEDIAN})
     names = ["objective", "engine", "precision", "kv_precision"]
@@ -128,6 +138,13 @@ def cluster_of(cluster: str | Path | ResolvedCluster | None, gpus: str | None) -
     if gpus is not None:
         return from_gpus(gpus)
     return cluster if isinstance(cluster, ResolvedCluster) else read_cluster(str(cluster))
+
+
+def _drawn(load: Workload, defaulted: list[str], closed: bool) -> tuple[Workload, list[str]]:
+    """The workload with random arrivals where nobody says how requests come; not `closed` ones."""
+    if closed or load.rate_rps is not None or load.arrivals is not None:
+        return load, defaulted
+    return load.model_copy(update={"arrivals": "open"}), [*defaulted, "arrivals"]
 
 
 def _of_trace(

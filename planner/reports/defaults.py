@@ -17,6 +17,7 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "percentile": lambda x: "limits on the mean" if x == "mean" else f"limits at {x}",
     "objective": lambda x: f"objective {x}",
     "engine": lambda x: "any engine" if x == "any" else f"engine {x}",
+    "arrivals": lambda x: "random arrivals" if x == "open" else "a closed loop",
     "risk": lambda x: f"limits kept with a chance of {1 - x:.0%} (risk {x:g})".replace("%", " %"),
     "precision": lambda x: f"weights {x or 'as in the checkpoint'}",
     "kv_precision": lambda x: f"KV cache {x or 'as in the checkpoint'}",

@@ -80,10 +80,14 @@ def section(console: Console, title: str, body: RenderableType) -> None:
     console.print(Padding(body, (0, 0, 0, 2), expand=False))
 
 
-def at_random(plan: Plan) -> bool:
-    """Whether the rate is the highest of random arrivals."""
+COMING = {"open": ", random arrivals", "closed": ", a closed loop"}
+"""How requests come where no rate was asked for."""
+
+
+def coming(plan: Plan) -> str:
+    """How requests come, for the end of a line; nothing where a rate was asked for."""
     workload = plan.problem.workload
-    return workload.get("rate_rps") is None and workload.get("arrivals") == "open"
+    return "" if workload.get("rate_rps") is not None else COMING.get(workload.get("arrivals", ""), "")
 
 
 def headline(plan: Plan) -> Text:
@@ -96,7 +100,7 @@ def headline(plan: Plan) -> Text:
         (str(problem.model["name"]), "bold"),
         " on ",
         (str(problem.cluster.get("name", "cluster")), "bold"),
-        f", {used(plan):,} of {owned(plan):,} GPUs{', random arrivals' if at_random(plan) else ''}\n",
+        f", {used(plan):,} of {owned(plan):,} GPUs{coming(plan)}\n",
         (first, "bold green"),
         f" · {second} · TTFT {say.milliseconds(p.ttft_ms.value)}",
         f" · TPOT {say.milliseconds(p.tpot_ms.value)}" if p.tpot_ms.value else "",

@@ -14,7 +14,7 @@ from planner.inputs.several import Wanted, lists_models, read_models
 from planner.inputs.workload import Workload
 from planner.question.asked import Asked, cluster_of, read
 
-LOADS = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile")
+LOADS = ("isl", "osl", "rate", "ttft_ms", "tpot_ms", "percentile", "loop")
 """Options on the command line that hold for every model."""
 
 NOT_BUILT = {
@@ -25,7 +25,6 @@ NOT_BUILT = {
     "e2e_ms": "a limit on whole requests",
     "precisions": "precisions tried beside the plan's",
     "speculation": "drafts",
-    "loop": "a choice between random arrivals and a closed loop",
 }
 """Options that plan one model only, and what they bring."""
 

@@ -55,7 +55,7 @@ def test_a_block_that_was_broken_off_ends_the_explanations(monkeypatch):
 
 
 def shown(cluster, **asked):
-    made = plan(cluster, "llama-3.1-8b", isl=128, osl=512, **asked)
+    made = plan(cluster, "llama-3.1-8b", isl=128, osl=512, **{"loop": "closed"} | asked)
     return made, [a for a in made.alternatives if a.what == WHAT]
 
 
@@ -73,7 +73,7 @@ def test_patience_and_a_cramped_card_show_blocks_that_are_faster():
     [
         (cramped(), {}),  # the default limits on latency are met
         (cramped(), {"ttft_ms": 5000, "tpot_ms": 100}),
-        (cramped(), {"ttft_ms": "none", "tpot_ms": "none", "rate": 0.01}),
+        (cramped(), {"ttft_ms": "none", "tpot_ms": "none", "rate": 0.01, "loop": None}),
         (cramped(host=None), {"ttft_ms": "none", "tpot_ms": "none"}),
         (cramped(memory_gb=48.0), {"ttft_ms": "none", "tpot_ms": "none"}),  # all fits the card
     ],

@@ -19,7 +19,7 @@ from planner.search.find import find
 from planner.search.simple import simplest
 from solvers.linear import Limits
 
-TIGHT = {"isl": 4000, "osl": 500, "ttft_ms": 8000, "tpot_ms": 100}
+TIGHT = {"loop": "closed", "isl": 4000, "osl": 500, "ttft_ms": 8000, "tpot_ms": 100}
 
 
 @pytest.fixture(scope="module")

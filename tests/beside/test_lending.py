@@ -20,7 +20,7 @@ OWN = LongPrompt(what="the plan", ttft_ms=1000.0, kv_tokens=1e6, started_by="vll
 @pytest.fixture
 def pair() -> Planned:
     """Two replicas of a GPU each that answer prompts of 96,000 tokens."""
-    load = {"isl": 96_000, "osl": 500, "ttft_ms": 200_000, "tpot_ms": 1e3 * PACE_S}
+    load = {"isl": 96_000, "osl": 500, "ttft_ms": 200_000, "tpot_ms": 1e3 * PACE_S, "loop": "closed"}
     planned = Planned(*solved("2xL40S", "llama-3.1-8b", **load), Limits())
     assert [(g.count, g.candidate.gpus) for g in planned.made] == [(2, 1)]
     return planned

@@ -60,7 +60,7 @@ def test_what_no_engine_starts_is_silent_where_it_is_no_sooner():
 def test_parts_of_servers_left_over_hold_another_request():
     """Two replicas hold 11.6 requests each, 11 whole ones: 23.2 in all."""
     load = {"isl": 96_000, "osl": 8000, "ttft_ms": 200_000, "tpot_ms": 100, "engine": "vllm"}
-    made = plan(None, "llama-3.1-8b", gpus="8xl40s", **load)
+    made = plan(None, "llama-3.1-8b", gpus="8xl40s", loop="closed", **load)
     way = next(w for w in made.long_prompts if w.what.startswith("cache borrowed"))
     replica = made.replicas[0]
     whole = replica.kv_tokens / (100_000 + 7.5)  # blocks of 16 half empty

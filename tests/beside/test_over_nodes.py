@@ -22,7 +22,11 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "cluster_configs" / "examples"
 
 def test_it_is_shown_beside_a_plan_over_several_nodes_and_reads_no_faster_than_memory():
     plan = api.plan(
-        EXAMPLES / "four-small-boxes.yaml", "llama-3.1-405b", precision="int4_wo", work_limit=1000
+        EXAMPLES / "four-small-boxes.yaml",
+        "llama-3.1-405b",
+        precision="int4_wo",
+        loop="closed",
+        work_limit=1000,
     )
     (way,) = [a for a in plan.alternatives if a.what == WHAT]
     said = re.search(r"TPOT ([\d,]+) ms for a batch of \d+, (\d+)% of it all-reduces; unmeasured", way.why)

@@ -11,7 +11,7 @@ from tests.beside.solved import alone
 told = alone(pipelined_drafts)
 
 BOXES = Path(__file__).resolve().parents[2] / "cluster_configs" / "examples" / "four-small-boxes.yaml"
-ASKED = {"model": "llama-3.1-70b", "precision": "int4_wo", "work_limit": 100}
+ASKED = {"model": "llama-3.1-70b", "precision": "int4_wo", "work_limit": 100, "loop": "closed"}
 
 
 def test_what_is_always_accepted_comes_at_a_stages_pace_and_what_never_is_at_a_steps():

@@ -15,7 +15,7 @@ from planner.check import check
 from planner.plans.schema import Plan
 
 ASKED: dict[str, dict[str, Any]] = {
-    "closed": {"gpus": "2xl40s", "model": "llama-3.1-8b", "engine": "vllm"},
+    "closed": {"gpus": "2xl40s", "model": "llama-3.1-8b", "engine": "vllm", "loop": "closed"},
     "open": {"gpus": "2xl40s", "model": "llama-3.1-8b", "engine": "vllm", "rate": 4.0},
     "reserving": {"gpus": "1xh100", "model": "llama-3.1-8b", "engine": "trtllm"},
     "full": {
@@ -25,8 +25,9 @@ ASKED: dict[str, dict[str, Any]] = {
         "osl": 2000,
         "tpot_ms": 500,
         "ttft_ms": 60_000,
+        "loop": "closed",
     },
-    "alone": {"gpus": "1xl4", "model": "llama-3.1-8b", "isl": 30_000, "engine": "vllm"},
+    "alone": {"gpus": "1xl4", "model": "llama-3.1-8b", "isl": 30_000, "engine": "vllm", "loop": "closed"},
 }
 
 
@@ -50,6 +51,13 @@ def changed(name: str, **figures: float) -> set[str]:
 @pytest.mark.parametrize("name", ASKED)
 def test_plans_as_made_are_sound(name: str):
     assert codes(planned(name)) == set()
+
+
+def test_a_server_with_room_for_one_request_is_planned_for_few_random_arrivals():
+    document = plan(None, **ASKED["alone"] | {"loop": "open"}, explain=False).model_dump()
+
+    assert codes(document) == set()
+    assert document["replicas"][0]["cache"]["sequences"] < 0.5
 
 
 def batched(name: str, sequences: float) -> set[str]:

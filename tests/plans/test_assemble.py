@@ -68,19 +68,19 @@ def test_the_engines_share_of_a_server_of_prompts_is_of_no_sequences():
 
 def test_a_batch_in_a_closed_loop_is_all_in_flight_and_in_an_open_one_a_burst_more():
     """Little's law: rate x (TTFT + 255 TPOT); at random three standard deviations more."""
-    for asked in ({}, {"rate": 3.0}):
+    for asked in ({"loop": "closed"}, {"rate": 3.0}):
         found = fleet("1xH100", ttft_ms=300, **asked)[1]
         g = groups(found)[0]
         op = g.operation
         held = float(op.rate[0] * (op.ttft_s[0] + 255 * op.tpot_s[0])) * g.candidate.design.attn_dp
-        burst = held if not asked else held + 3 * sqrt(max(held, 1.0))
-        assert g.setup.promise.loop == ("open" if asked else "closed")
+        burst = held if "loop" in asked else held + 3 * sqrt(max(held, 1.0))
+        assert g.setup.promise.loop == asked.get("loop", "open")
         assert shown(found, g).max_batch == ceil(burst - 1e-6)
 
 
 def test_a_server_that_decodes_for_others_has_room_for_those_that_come_together():
     """Prompts end when they end, in a closed loop, too: with the mean alone let in, the next ones wait."""
-    found = fleet(ttft_ms=300, engine="sglang")[1]
+    found = fleet(ttft_ms=300, engine="sglang", loop="closed")[1]
     mixed = groups(found)[0]
     g = replace(mixed, candidate=replace(mixed.candidate, role="decode"))
     held = float(g.operation.rate[0] * 255 * g.operation.tpot_s[0]) * g.candidate.design.attn_dp
@@ -90,7 +90,7 @@ def test_a_server_that_decodes_for_others_has_room_for_those_that_come_together(
 
 
 def test_a_batch_is_for_what_is_left_after_a_loss_too():
-    found = fleet("1xH100", ttft_ms=300)[1]
+    found = fleet("1xH100", ttft_ms=300, loop="closed")[1]
     g = groups(found)[0]
     op = g.operation
     more = replace(g, operation=replace(op, rate=2 * op.rate))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from math import exp, hypot, log
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,10 @@ from solvers.linear import Limits
 
 
 @cache
-def solved(gpus: str, model: str, **loads: float) -> tuple[Found, tuple[Group, ...], tuple[Path, ...]]:
-    asked = read(None, model, gpus, "chat", dict(loads), {"engine": "vllm", "gap": 0.0, "risk": 0.5})
+def solved(gpus: str, model: str, **loads: Any) -> tuple[Found, tuple[Group, ...], tuple[Path, ...]]:
+    """Of a closed loop, where nothing else is asked: its columns are full."""
+    loads = {"loop": "closed"} | loads
+    asked = read(None, model, gpus, "chat", loads, {"engine": "vllm", "gap": 0.0, "risk": 0.5})
     _, pool, question = pose(asked)
     found = find(question, pool, Limits(gap=0.0, work=500))
     made = groups(found)
@@ -100,13 +103,15 @@ def in_time(g: Group, ways: tuple[Path, ...], times: float) -> bool:
     return bool(op.ttft_s.max() + beside <= promise.ttft_s)
 
 
+@pytest.mark.parametrize("loop", ["closed", "open"])
 @pytest.mark.parametrize(
     ("isl", "osl", "least", "most"), [(200, 1500, 0.0, 0.1), (1000, 200, 0.1, 0.6), (6000, 20, 0.8, 1.0)]
 )
 def test_of_replicas_that_do_both_phases_prompts_have_their_share(
-    isl: int, osl: int, least: float, most: float
+    isl: int, osl: int, least: float, most: float, loop: str
 ):
-    _, made, ways = solved("1xH100", "llama-3.1-8b", isl=isl, osl=osl)
+    """Of the time that the server works: random arrivals leave it idle."""
+    _, made, ways = solved("1xH100", "llama-3.1-8b", isl=isl, osl=osl, loop=loop)
     (g,) = made
     share = prompt_share(g)
     prompts, decodes = phase_sigmas(g)

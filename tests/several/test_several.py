@@ -45,7 +45,7 @@ def cheapest():
 
 @cache
 def most():
-    return plan_several(cluster(), TWO, explain=False, **VLLM)
+    return plan_several(cluster(), TWO, loop="closed", explain=False, **VLLM)
 
 
 def test_the_cheapest_fleet_of_both_serves_each_rate_and_shares_what_it_pays():

@@ -70,7 +70,8 @@ def test_a_shorter_prompt_is_named_where_it_would_do():
     shorter = re.search(r"--isl (\d+)\), with weights in host memory", hint)
 
     assert shorter
-    assert api.plan(small, "llama-3.1-70b", precision="int4_wo", isl=int(shorter[1]), work_limit=1000).tiers
+    given = {"isl": int(shorter[1]), "precision": "int4_wo", "work_limit": 1000}
+    assert api.plan(small, "llama-3.1-70b", **given).tiers
 
 
 def test_one_output_token_is_planned_and_shown(capsys):

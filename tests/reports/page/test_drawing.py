@@ -89,7 +89,7 @@ def test_a_server_over_several_nodes_shows_its_stages_where_they_are(tmp_path):
     nodes."""
     file = tmp_path / "cards.yaml"
     file.write_text("name: cards\nnodes:\n  - {name: l4, device: l4, gpus_per_node: 1, count: 8}\n")
-    load = {"isl": 500, "osl": 100, "tpot_ms": 300, "ttft_ms": 20_000, "risk": 0.5}
+    load = {"isl": 500, "osl": 100, "tpot_ms": 300, "ttft_ms": 20_000, "risk": 0.5, "loop": "closed"}
     made = api.plan(file, "qwen3-32b", engine="vllm", explain=False, **load)
     alike = placed(made)["l4"]
 
