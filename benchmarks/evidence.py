@@ -13,11 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf, log
 from typing import Any, TypeVar
 
+import numpy as np
 from ruamel.yaml import YAML
 
-from benchmarks.held_out import bench_of
+from benchmarks.floors import Work
+from benchmarks.held_out import bench_of, traits_of
 from benchmarks.printouts import rows_of_fit
 from benchmarks.truth import SERVING, Row, as_asked
+from cluster_configs import devices
+from model_zoo import catalog
 from planner.cost.calibration import Traits
 from planner.plans.evidence import MEASURED
 
@@ -55,6 +59,30 @@ def measured(rows: Sequence[Row], traits: Iterable[Traits], compared: Iterable[R
     return found
 
 
+def steps(rows: Iterable[Row], traits: Iterable[Traits]) -> dict[str, float]:
+    """The largest share of its GPUs' best product that whole steps of a run reached, by engine: all requests
+    of its closed loop over all its time, or its prompts over their time to the first token."""
+    best: dict[str, float] = defaultdict(float)
+    for row, t in zip(rows, traits, strict=True):
+        best[t.engine] = max(best[t.engine], whole_share(row, t))
+    return {engine: round(float(share), 2) for engine, share in best.items()}
+
+
+def whole_share(row: Row, t: Traits) -> float:
+    """Of one run, whose matrices are in the formats that `t` says."""
+    told = as_asked(row)
+    card = catalog.find(told["model"])[0]
+    used = {"attention": t.gemm, "dense": t.gemm} | ({"experts": t.experts} if card.moe else {})
+    card = card.model_copy(update={"weights": card.weights.model_copy(update=used)})
+    work = Work(card, devices.find(told["device"]), told["kv_precision"] or "bf16")
+    isl, osl = (np.array([float(told[name])]) for name in ("isl", "osl"))
+    prompt_s = float(work.prompt_s(isl, isl)[0])
+    request_s = prompt_s + (osl[0] - 1) * float(work.decode_s(isl, osl)[0])
+    ttft_s, tpot_s = (float(row[f"silicon_{name}_ms"]) / 1e3 for name in ("ttft", "tpot"))
+    rate = float(told["concurrency"]) / (ttft_s + (osl[0] - 1) * tpot_s)
+    return max(rate * request_s, prompt_s / ttft_s) / float(row["gpus"])
+
+
 def wins(compared: Iterable[Row], engine: str) -> set[str]:
     """Ways of caches over which servers apart won on this engine: in most comparisons or in the mean."""
     gains: dict[str, list[float]] = defaultdict(list)
@@ -79,11 +107,16 @@ def main() -> None:
     rows = rows_of_fit()
     with (SERVING / "splits.csv").open(encoding="utf-8") as file:
         compared = list(csv.DictReader(file))
-    told = measured([as_asked(r) for r in rows], [c.traits for c in bench_of(rows).cells], compared)
+    bench = bench_of(rows)
+    told = measured([as_asked(r) for r in rows], [c.traits for c in bench.cells], compared)
+    counted = [i for i, row in enumerate(rows) if row.get("gpus")]  # printouts do not say
+    for engine, share in steps([rows[i] for i in counted], traits_of(bench, counted)).items():
+        told[engine]["steps"] = share
     about = {
         "rows": len(rows),
         "source": "the runs of planner/cost/calibration.yaml; split_wins: public comparisons of servers "
-        "apart with servers that do both (InferenceX, TensorRT-LLM's blogs, threads of SGLang and vLLM)",
+        "apart with servers that do both (InferenceX, TensorRT-LLM's blogs, threads of SGLang and vLLM); "
+        "steps: the largest share of the best product of matrices on its GPUs that a whole run reached",
         "written_by": "python -m benchmarks.evidence",
     }
     yaml = YAML()

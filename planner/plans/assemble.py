@@ -19,6 +19,7 @@ from planner.engines import named
 from planner.operating.room import planned_sequences
 from planner.plans import idle_cache as kept
 from planner.plans import parts, placement, schema, tiers
+from planner.plans.bands import Z80
 from planner.plans.evidence import evidence
 from planner.plans.found import Found, Group
 from planner.plans.insured import Insured
@@ -84,6 +85,16 @@ def replica(
         watts=watts,
         power_limit_watts=s.model.limit_watts,
     )
+
+
+def whole_shares(made: Sequence[Group]) -> dict[str, tuple[float, float]]:
+    """What whole steps of each group compute over the best product, and the upper edge of their 80 % band."""
+    found = {}
+    for g in made:
+        own = g.operation.own
+        edge = math.exp(Z80 * float(own.model.sigma_prompts(own.designs)[0]))
+        found[g.id] = g.operation.whole_share, edge
+    return found
 
 
 def _step_tokens(g: Group, devices: Sequence[Device]) -> int | None:
@@ -251,7 +262,9 @@ def assemble(
         warnings=[*extras.get("warnings", []), *kept.routing(keeps), *idle(found, made, proven.given_up)],
         alternatives=list(extras.get("alternatives", [])),
         assumptions=list(extras.get("assumptions", [])),
-        evidence=evidence(replicas, routed, found.cluster, any(g.setup.model.card.moe for g in made)),
+        evidence=evidence(
+            replicas, routed, found.cluster, any(g.setup.model.card.moe for g in made), whole_shares(made)
+        ),
         long_prompts=list(extras.get("long_prompts", [])),
         survives=safe.told(found, made, proven.own) if safe else None,
         replayed=extras.get("replayed"),

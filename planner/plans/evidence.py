@@ -2,7 +2,8 @@
 
 `measured.yaml` names what there were runs of, by engine: devices and formats of weights, pipelines, experts
 on ranks of their own, attention-dp, and the ways of caches over which servers apart were measured to win
-against servers that do both. A user's own calibration is not in it.
+against servers that do both; and which share of the best product of matrices whole steps reached (`steps`),
+which a plan's steps are held against. A user's own calibration is not in it.
 `python -m benchmarks.evidence` writes it.
 """
 
@@ -42,12 +43,15 @@ def evidence(
     routing: Sequence[schema.Route],
     cluster: ResolvedCluster,
     moe: bool,
+    shares: Mapping[str, tuple[float, float]],
 ) -> list[schema.Evidence]:
-    """Mechanisms of these replicas of which there are no runs, each with those that use it."""
+    """Mechanisms of these replicas of which there are no runs, each with those that use it. `shares`: by
+    replica what its whole steps compute over the best product, and the upper edge of their band."""
     between = caches_over(replicas, routing, cluster)
     users: dict[Told, list[str]] = {}
     for r in replicas:
-        for told in unmeasured(r, between.get(r.id, ()), moe):
+        beyond = beyond_runs(r, *shares[r.id]) if r.id in shares else ()
+        for told in (*unmeasured(r, between.get(r.id, ()), moe), *beyond):
             users.setdefault(told, []).append(r.id)
     return [
         schema.Evidence(mechanism=mechanism, replicas=ids, what=what)
@@ -101,6 +105,15 @@ def unmeasured(r: schema.Replica, between: Sequence[str], moe: bool) -> Iterator
         yield "draft", f"drafts ({r.draft.kind}) on {engine}: {NEVER}"
     if r.power_limit_watts:
         yield "power_limit", f"limited power on {engine}: {NEVER}"
+
+
+def beyond_runs(r: schema.Replica, share: float, edge: float) -> Iterator[Told]:
+    """That whole steps compute faster than any of a public run on the engine did, by more than their band."""
+    reached = table().get(r.engine, {}).get("steps")
+    if reached and share > reached * edge:
+        engine = NAMES.get(r.engine, r.engine)
+        said = f"{_doing(r)} at {share:.0%} of the best product of matrices on {engine}"
+        yield "step_rate", f"{said}: whole steps of public runs reached {reached:.0%}"
 
 
 def _named(way: str) -> str:

@@ -69,9 +69,19 @@ class Operation:
     def used(self) -> float:
         """Utilisation, at least that of its arithmetic at peak: lines through steps of few sequences, which
         wait for memory, leave out what a fuller server would compute."""
+        return max(self.utilisation, min(self._arithmetic, 1.0))
+
+    @cached_property
+    def whole_share(self) -> float:
+        """What its whole steps compute, as a share of the best product that was measured on its device."""
+        return self._arithmetic / self.used if self.used else 0.0
+
+    @cached_property
+    def _arithmetic(self) -> float:
+        """Share of its time that its FLOPs take at the rate of the best product."""
         asked, by = self.own.mix.requests, self.own.terms(self.does)
-        least = peak_share(self.own.model, self.own.designs, asked, by, self.rate.sum(keepdims=True))
-        return max(self.utilisation, min(float(least[0]), 1.0))
+        model, designs = self.own.model, self.own.designs
+        return float(peak_share(model, designs, asked, by, self.rate.sum(keepdims=True))[0])
 
     @cached_property
     def kv_used(self) -> float:

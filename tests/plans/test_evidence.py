@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.evidence import measured, wins
+from benchmarks.evidence import measured, steps, wins
 from cluster_configs.reading import from_gpus
 from planner.cost.calibration import Traits
 from planner.plans import evidence as told
@@ -41,6 +41,34 @@ def test_each_mechanism_without_runs_is_named(monkeypatch):
         "context_parallel",
         "power_limit",
     ]
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.59, False), (0.61, True)])
+def test_steps_beyond_those_of_public_runs_by_more_than_their_band_are_named(monkeypatch, share, named):
+    """Runs reached 0.5; steps may be 1.2 times as quick as predicted: 0.6."""
+    monkeypatch.setattr(told, "table", lambda: {R.engine: {"steps": 0.5}})
+
+    said = list(told.beyond_runs(R, share, 1.2))
+
+    assert [mechanism for mechanism, _ in said] == ["step_rate"] * named
+
+
+def test_nothing_is_known_of_the_steps_of_an_engine_without_runs(monkeypatch):
+    monkeypatch.setattr(told, "table", lambda: {})
+
+    assert list(told.beyond_runs(R, 5.0, 1.0)) == []
+
+
+def test_the_best_whole_steps_of_a_run_are_its_requests_or_its_prompts():
+    """Llama-3.1-8B in bf16 on an H100, 1,000 tokens in: 14.2 TFLOP, so 15 % of 794.5 TFLOP/s if they take
+    0.12 s; eight requests of 0.5 s each, 16 a second, whose 100 further tokens are a tenth of it: 32 %."""
+    traits = [Traits("vllm", "hopper", "h100-sxm", "bf16", "", "m", "vllm")] * 2
+    row = {"asked": "yes", "model": "llama-3.1-8b", "device": "h100-sxm", "kv_precision": "", "gpus": "1"}
+    row |= {"isl": "1000", "osl": "101", "concurrency": "1"}
+    row |= {"silicon_ttft_ms": "120", "silicon_tpot_ms": "3.8"}
+
+    assert steps([row], traits[:1]) == {"vllm": pytest.approx(0.15, abs=0.01)}
+    assert steps([row, row | {"concurrency": "8"}], traits) == {"vllm": pytest.approx(0.32, abs=0.02)}
 
 
 def test_servers_apart_win_by_link(monkeypatch):

@@ -56,6 +56,7 @@ Mechanism = Literal[
     "split",
     "draft",
     "power_limit",
+    "step_rate",
 ]
 """How a replica runs, of what there may be no measurement; "device": its engine on one of its devices."""
 
