@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import IO
 
 from benchmarks.fuzz.samples import CLOUD, DAY
 from benchmarks.fuzz.writing import written
@@ -77,6 +78,9 @@ def closed(*streams: int) -> Callable[[], object]:
     return lambda: [os.close(stream) for stream in streams]
 
 
+NOBODY = "|"
+"""A pipe whose reader has left."""
+
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 REFUSALS = {
     "full disk, the answer": Refusal(stdout="/dev/full", codes=(2,)),
@@ -98,6 +102,13 @@ REFUSALS = {
     "the cluster's own file": Refusal("plan c.yaml -m qwen3-8b -o c.yaml", codes=(2,)),
     "rows over rows": Refusal("predict rows.csv --out ./rows.csv", codes=(2,)),
     "/dev/stdout": Refusal(f"{PLAN} -o /dev/stdout"),
+    "nobody reads the answer": Refusal(stdout=NOBODY, codes=(141,)),
+    "nobody reads JSON": Refusal(f"{PLAN} --json", stdout=NOBODY, codes=(141,)),
+    "nobody reads a difference": Refusal("diff plan.json plan.json", stdout=NOBODY, codes=(141,)),
+    "nobody reads a replay": Refusal(SIMULATE, stdout=NOBODY, codes=(141,)),
+    "nobody reads a schedule": Refusal(SCHEDULE, stdout=NOBODY, codes=(141,)),
+    "closed stdin, import": Refusal("import - --gpus 2xL4", before=closed(0), codes=(2,)),
+    "closed stdin, a cluster": Refusal("cluster from-k8s", before=closed(0), codes=(2,)),
     "closed stdout": Refusal(before=closed(1)),
     "closed stdout, a replay": Refusal(SIMULATE, before=closed(1)),
     "closed stdout, a workload": Refusal(f"workload {EXAMPLES}/trace.csv", before=closed(1)),
@@ -262,9 +273,18 @@ def alive(group: int, patience_s: float = 5.0) -> bool:
     return True
 
 
+def _stdout(name: str) -> IO[str]:
+    """What a command writes to: a file, or a pipe whose reader has left."""
+    if name != NOBODY:
+        return open(name, "w")
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "w")
+
+
 def refused(refusal: Refusal, folder: Path) -> tuple[int, str | None]:
     """Exit code of a command under a fault, and what is wrong with its answer."""
-    out = open(refusal.stdout, "w") if refusal.stdout else subprocess.PIPE  # noqa: SIM115
+    out = subprocess.PIPE if refusal.stdout is None else _stdout(refusal.stdout)
     process = run(refusal.command, folder, refusal.env, stdout=out, preexec_fn=refusal.before)
     _, said = process.communicate(timeout=120)
     said, code = said or "", process.returncode

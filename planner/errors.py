@@ -9,6 +9,9 @@ from difflib import SequenceMatcher
 INTERRUPTED_EXIT = 130
 """What a command that Ctrl-C ended exits with, as in any shell."""
 
+UNREAD_EXIT = 141
+"""What a command exits with whose reader has left (`plan | head -3`): 128 + SIGPIPE, as in any shell."""
+
 
 class MeshwrightError(Exception):
     """Base of all errors that end a command with one clear message instead of a traceback."""

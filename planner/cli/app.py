@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from planner.cli import failures
 from planner.cli.help import Grouped, opt
 from planner.cli.output import plain
-from planner.errors import INTERRUPTED_EXIT
+from planner.errors import INTERRUPTED_EXIT, UNREAD_EXIT
 
 COMMANDS = {
     "plan": "Plan how to serve a model on the GPUs you have.",
@@ -125,16 +125,12 @@ def run(args: Sequence[str]) -> int:
         code = typer.main.get_command(app).main(told(args), prog_name="meshwright", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:  # `meshwright devices | head`: the reader has what it wanted
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         return INTERRUPTED_EXIT
     except (Exception, SystemExit) as error:
-        code = failures.report(error, as_json="--json" in args)
-        if isinstance(error, OSError):  # Python would complain once more on leaving, where stdout is full
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
-        return code
+        return UNREAD_EXIT if failures.is_unread(error) else failures.report(error, as_json="--json" in args)
+    finally:
+        failures.drop_unwritten()
 
 
 def main() -> None:

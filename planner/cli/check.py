@@ -26,7 +26,7 @@ def check(plan: o.PlanArg, json: o.JsonOpt = False) -> None:
     """
     from planner.check import check as violations_of
     from planner.check.several import check as violations_of_all
-    from planner.cli.output import note, print_json
+    from planner.cli.output import note, print_json, say
     from planner.plans.reading import read_any
     from planner.plans.schema.several import Several
 
@@ -37,8 +37,7 @@ def check(plan: o.PlanArg, json: o.JsonOpt = False) -> None:
     if json:
         print_json(as_json(plan, violations, several, unlike))
     elif not violations:
-        typer.echo("\n".join(sound_lines(plan, several)))
-        typer.echo("\n".join(believed_lines(unlike)))
+        say(*sound_lines(plan, several), *believed_lines(unlike))
     for violation in violations:
         note(f"error: {violation}")
     if violations:

@@ -85,13 +85,13 @@ def reader(source: Source) -> Callable[..., None]:
 
 def _text(name: str) -> str:
     """A file's text, or standard input's."""
-    from planner.reading.documents import decoded, read_bytes
+    from planner.reading.documents import STANDARD_INPUT, decoded, read_bytes, read_standard_input
 
     if name != "-":
         return decoded(read_bytes(name, MOST_BYTES), name, coloured=True)
-    if sys.stdin.isatty():
+    if sys.stdin and not sys.stdin.closed and sys.stdin.isatty():
         raise InputError("nothing to read: name a file, or pipe the tool's output in", "the command line")
-    return decoded(sys.stdin.buffer.read(), "standard input", coloured=True)
+    return decoded(read_standard_input(MOST_BYTES), STANDARD_INPUT, coloured=True)
 
 
 @cluster.command("init")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from planner.cli import options as o
 from planner.cli.help import arg
 
@@ -34,7 +32,7 @@ def diff(
 
     Exit codes: 0 whether or not they differ, 2 bad input.
     """
-    from planner.cli.output import print_json, stdout
+    from planner.cli.output import print_json, say, stdout
     from planner.migration.compared import compared
     from planner.plans.reading import read_any
 
@@ -48,7 +46,7 @@ def diff(
     from planner.reports.migrated import lines, table
 
     if len(after) == 1:
-        typer.echo("\n".join(lines(found[after[0]])))
+        say(*lines(found[after[0]]))
     else:
         console = stdout()
         if not console.is_terminal:

@@ -7,8 +7,6 @@ import shutil
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from planner.cli import options as o
 from planner.cli.help import opt
 
@@ -40,7 +38,7 @@ def export(
 
     Of plans of several models each is written into a folder of its own, by the model's name.
     """
-    from planner.cli.output import refusing
+    from planner.cli.output import refusing, say
     from planner.errors import InputError
     from planner.reading.new_files import beside
 
@@ -74,7 +72,7 @@ def export(
                 os.replace(part / name, folder / name)
         finally:
             shutil.rmtree(part, ignore_errors=True)
-    typer.echo(f"{len(found)} files in {output}; begin with README.md")
+    say(f"{len(found)} files in {output}; begin with README.md")
 
 
 def _files(plan: str, to: str) -> dict[str, str]:

@@ -24,12 +24,30 @@ def report(error: BaseException, as_json: bool) -> int:
     if os.environ.get("MESHWRIGHT_DEBUG"):
         traceback.print_exception(error)
     told = as_told(error)
-    print(render(told), file=sys.stderr)
+    with suppress(OSError):  # nobody reads it
+        print(render(told), file=sys.stderr)
     if as_json and told.exit_code in JSON_EXITS:
         with suppress(OSError):  # nobody can be told there, and stderr has it
             print(json.dumps(told.as_json()))
             sys.stdout.flush()
     return told.exit_code
+
+
+def is_unread(error: BaseException) -> bool:
+    """Whether a command ended since nobody reads its answer any more. typer and rich make of that an exit by
+    1."""
+    cause = error.__context__ if isinstance(error, SystemExit) else error
+    return isinstance(cause, BrokenPipeError)
+
+
+def drop_unwritten() -> None:
+    """Forget what standard streams do not take: Python would complain of it on leaving."""
+    for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def as_told(error: BaseException) -> MeshwrightError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,11 +53,11 @@ def import_(
     asked = o.told(
         locals(), "deployment", "cluster", "gpus", "model", "engine_version", "facts", "json", "output"
     )
-    from planner.cli.output import print_json, whole_file
+    from planner.cli.output import print_json, say, whole_file
     from planner.errors import InputError, placed
     from planner.imports.read import read_path, read_stdin
 
-    found = read_stdin(sys.stdin) if deployment == "-" else read_path(deployment)
+    found = read_stdin() if deployment == "-" else read_path(deployment)
     broken = list(dict.fromkeys(told(found, engine_version)))
     if facts:
         print_json({**found.facts, "refused": broken})
@@ -88,12 +87,12 @@ def import_(
     if json:
         typer.echo(text(made.plan))
     else:
-        typer.echo("\n".join(shown(made)))
+        say(*shown(made))
 
 
 def told(found: Deployment, version: str | None) -> list[str]:
     """What the engines refuse; warnings go to stderr."""
-    from planner.cli.output import note as say
+    from planner.cli.output import note
     from planner.imports.flags import drift, refused
     from planner.imports.rules import doubts, refusals
 
@@ -103,8 +102,8 @@ def told(found: Deployment, version: str | None) -> list[str]:
         unknown = refused(s.line, s.engine, version)
         broken += refusals(s) + (unknown if version else [])
         notes += [*s.notes, *doubts(s), *([] if version else [*unknown, *drift(s.line, s.engine)])]
-    for note in dict.fromkeys(notes):
-        say(f"warning: {note}")
+    for text in dict.fromkeys(notes):
+        note(f"warning: {text}")
     return broken
 
 

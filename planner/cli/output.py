@@ -48,6 +48,11 @@ def print_json(told: object, indent: int | None = 1) -> None:
     print(json.dumps(told, indent=indent))
 
 
+def say(*lines: str) -> None:
+    """Lines of the answer on stdout, with the control characters that a user's names may hold written out."""
+    print(*map(visible, lines), sep="\n")
+
+
 def write(path: str | Path, text: str) -> None:
     """A whole file of this text. Raises InputError."""
     with whole_file(path) as file:
@@ -130,6 +135,8 @@ def visible(text: str) -> str:
 
     >>> print(visible("\\x1b[31mred"))
     \\x1b[31mred
+    >>> print(visible("a\\rb"))
+    a\\rb
     """
     from planner.reading.documents import UNSEEN  # here, not above: `--help` needs none of it
 

@@ -24,7 +24,7 @@ def replan(
     Exit codes: 0 repaired, 2 bad input, 3 the other nodes do not hold all layers.
     """
     from planner.chains.repair import without as repaired
-    from planner.cli.output import write
+    from planner.cli.output import say, write
     from planner.plans.text import text
     from planner.plans.verified import read_sound
 
@@ -36,11 +36,11 @@ def replan(
         typer.echo(told)
         return
     for node, layers in left.loaded.items():
-        typer.echo(f"{node} loads {layers} layers")
-    typer.echo(f"{sum(left.loaded.values())} layers are loaded on {len(left.loaded)} nodes")
-    typer.echo(f"{100 * left.kept:.0f} % of the requests/s are kept ({left.seconds:.2f} s)")
+        say(f"{node} loads {layers} layers")
+    say(f"{sum(left.loaded.values())} layers are loaded on {len(left.loaded)} nodes")
+    say(f"{100 * left.kept:.0f} % of the requests/s are kept ({left.seconds:.2f} s)")
     for warning in left.plan.warnings:
         if warning.code == "slo_relaxed":
-            typer.echo(warning.message)
+            say(warning.message)
     if left.thin and copies > 1:
-        typer.echo(f"{len(left.thin)} layers are on fewer than {copies} nodes")
+        say(f"{len(left.thin)} layers are on fewer than {copies} nodes")

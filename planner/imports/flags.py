@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from planner.errors import nearest
+from planner.errors import InputError, nearest
+from planner.imports.limits import MOST_NUMBER
 
 TABLES = Path(__file__).parent / "flags"
 
@@ -61,9 +62,12 @@ def whole(text: object) -> int | None:
     said = str(text).strip()
     times = {"k": 1000, "m": 10**6, "g": 10**9, "K": 1024, "M": 2**20, "G": 2**30}.get(said[-1:], 1)
     try:
-        return int(float(said[:-1]) * times) if times > 1 else int(said)
-    except ValueError:
+        found = int(float(said[:-1]) * times) if times > 1 else int(said)
+    except (ValueError, OverflowError):  # no number, or infinite
         return None
+    if abs(found) > MOST_NUMBER:
+        raise InputError(f"a number of {len(said)} digits", f"`{said[:20]}…`")
+    return found
 
 
 @cache

@@ -10,6 +10,9 @@ from planner.errors import InputError
 MOST_CHARACTERS = 2_000_000
 """Of one text: a manifest of a server has some 5,000, a script 2,000."""
 
+MOST_BYTES_EACH = 4
+"""Of a character in UTF-8."""
+
 MOST_LINES = 100_000
 MOST_FILES = 1_000
 """Of a folder."""
@@ -20,6 +23,12 @@ MOST_VALUES = 100_000
 MOST_DEPTH = 64
 MOST_S = 20.0
 """Of reading one text."""
+
+MOST_OF_A_KIND = 1_000_000
+"""Replicas, nodes, ranks or GPUs that a manifest counts."""
+
+MOST_NUMBER = 10**15
+"""A flag's value: more than any size in bytes."""
 
 MOST_COMMANDS, MOST_VARIABLES, MOST_ARRAYS = 2_000, 1_000, 200
 MOST_EXPANDED = 1_000_000

@@ -16,6 +16,7 @@ from typing import Any, Final
 from planner.errors import InputError
 from planner.imports.commands import of_container
 from planner.imports.deployment import Deployment, Group, Role, Server
+from planner.imports.limits import MOST_OF_A_KIND
 from planner.imports.servers import server
 
 Doc = Mapping[str, Any]
@@ -88,13 +89,20 @@ def words_of(container: Doc) -> list[str]:
     return found
 
 
+def whole_count(value: Any) -> int:
+    """A number of things. Raises ValueError where it is none that a cluster has."""
+    if abs(found := int(value)) > MOST_OF_A_KIND:
+        raise ValueError(f"{str(value)[:20]}… is more than {MOST_OF_A_KIND:,}")
+    return found
+
+
 def gpus_of(container: Doc) -> int | None:
     """The container's limit of GPUs."""
     resources = container.get("resources") or {}
     for part in ("limits", "requests"):
         for key in GPU_KEYS:
             if (said := (resources.get(part) or {}).get(key)) is not None:
-                return int(said)
+                return whole_count(said)
     return None
 
 
@@ -127,10 +135,10 @@ def _dynamo(doc: Doc, files: Files) -> Iterator[Group]:
         ).lower()
         if role not in ("prefill", "decode"):
             role = next((r for r in ("prefill", "decode") if r in str(part.get("name", "")).lower()), "")
-        nodes = int((part.get("multinode") or {}).get("nodeCount") or 1)
+        nodes = whole_count((part.get("multinode") or {}).get("nodeCount") or 1)
         each = gpus_of(main) or gpus_of(part) or 0
         s = _as(s, role) if s.role == "mixed" else s
-        yield Group(s, int(part.get("replicas", 1)), gpus=each * nodes or None)
+        yield Group(s, whole_count(part.get("replicas", 1)), gpus=each * nodes or None)
 
 
 def _kserve(doc: Doc, files: Files) -> Iterator[Group]:
@@ -149,9 +157,13 @@ def _kserve(doc: Doc, files: Files) -> Iterator[Group]:
                 argv += [flag] + ([] if sizes[key] is True else [str(sizes[key])])
         argv += shlex.split(env.get("VLLM_ADDITIONAL_ARGS", ""))
         s = _as(server("vllm", argv, env), role)
-        workers = int(sizes.get("data") or 1) // max(int(sizes.get("dataLocal") or sizes.get("data") or 1), 1)
-        each, pods = gpus_of(main), workers * int(sizes.get("pipeline") or 1) if "worker" in part else 1
-        yield Group(s, int(part.get("replicas", 1)), gpus=each * pods if each else None)
+        ranks = whole_count(sizes.get("data") or 1)
+        workers = ranks // max(whole_count(sizes.get("dataLocal") or ranks), 1)
+        each, pods = (
+            gpus_of(main),
+            workers * whole_count(sizes.get("pipeline") or 1) if "worker" in part else 1,
+        )
+        yield Group(s, whole_count(part.get("replicas", 1)), gpus=each * pods if each else None)
 
 
 _KSERVE: Final = {
@@ -174,7 +186,7 @@ def _llmd(doc: Doc, files: Files) -> Iterator[Group]:
             continue
         sizes = part.get("parallelism") or {}
         main = (part.get("containers") or [{}])[0]
-        tp, data = int(sizes.get("tensor") or 1), int(sizes.get("data") or 1)
+        tp, data = whole_count(sizes.get("tensor") or 1), whole_count(sizes.get("data") or 1)
         words = words_of(main)
         own = (
             ["--tensor-parallel-size", str(tp), "--data-parallel-size", str(data)]
@@ -189,7 +201,7 @@ def _llmd(doc: Doc, files: Files) -> Iterator[Group]:
         if s is not None:
             kind = (part.get("accelerator") or {}).get("type") or usual
             facts = {"accelerator": kind} if kind else {}
-            yield Group(_as(s, role if pair else ""), int(part.get("replicas", 1)), facts=facts)
+            yield Group(_as(s, role if pair else ""), whole_count(part.get("replicas", 1)), facts=facts)
 
 
 def _ray(doc: Doc, files: Files) -> Iterator[Group]:
@@ -206,12 +218,12 @@ def _ray(doc: Doc, files: Files) -> Iterator[Group]:
             s = _as(server("vllm", argv, {}), role)
             counts = config.get("deployment_config") or {}
             grows = counts.get("autoscaling_config") or {}
-            least = int(counts.get("num_replicas") or grows.get("min_replicas") or 1)
+            least = whole_count(counts.get("num_replicas") or grows.get("min_replicas") or 1)
             facts: dict[str, Any] = {}
             if kind := config.get("accelerator_type"):
                 facts["accelerator"] = kind
             if most := grows.get("max_replicas"):
-                facts |= {"replicas": [least, int(most)], "gpus_max": int(most) * s.gpus}
+                facts |= {"replicas": [least, whole_count(most)], "gpus_max": whole_count(most) * s.gpus}
             yield Group(
                 replace(s, facts={**s.facts, **({"accelerator": kind} if kind else {})}), least, facts=facts
             )
@@ -245,7 +257,9 @@ def _workload(doc: Doc, files: Files) -> Iterator[Group]:
             each = gpus_of(container)
             s = _as(s, role) if s.role == "mixed" and s.facts.get("kv_connector") else s
             yield Group(
-                s, int(spec.get("replicas") or 1), gpus=each * int(leader.get("size") or 1) if each else None
+                s,
+                whole_count(spec.get("replicas") or 1),
+                gpus=each * whole_count(leader.get("size") or 1) if each else None,
             )
 
 
@@ -254,12 +268,14 @@ def _compose(doc: Doc, files: Files) -> Iterator[Group]:
         deploy = service.get("deploy") or {}
         devices = (((deploy.get("resources") or {}).get("reservations") or {}).get("devices")) or []
         ids = [str(i) for d in devices for i in d.get("device_ids") or []]
-        count = len(ids) or next((d["count"] for d in devices if isinstance(d.get("count"), int)), None)
+        count = len(ids) or next(
+            (whole_count(d["count"]) for d in devices if isinstance(d.get("count"), int)), None
+        )
         s = started(service, files, {"CUDA_VISIBLE_DEVICES": ",".join(ids)} if ids else None)
         if s is not None:
             role = next((r for r in ("prefill", "decode") if r in name.lower()), "")
             yield Group(
-                _as(s, role) if s.role == "mixed" else s, int(deploy.get("replicas") or 1), gpus=count
+                _as(s, role) if s.role == "mixed" else s, whole_count(deploy.get("replicas") or 1), gpus=count
             )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
 
 from planner.errors import InputError
 from planner.imports import manifests
 from planner.imports.commands import PROGRAMS, servers
 from planner.imports.deployment import Deployment, joined, named
-from planner.imports.limits import MOST_CHARACTERS, MOST_FILES, check_size
+from planner.imports.limits import MOST_BYTES_EACH, MOST_CHARACTERS, MOST_FILES, check_size
 from planner.imports.yaml import load_all
+from planner.reading.documents import STANDARD_INPUT, decoded, read_standard_input
 
 ENDINGS = (".sh", ".sbatch", ".yaml", ".yml", ".txt", "")
 """Endings of files in a folder that may start servers."""
@@ -57,9 +57,10 @@ def _texts(folder: Path) -> dict[str, str]:
     return found
 
 
-def read_stdin(stream: TextIO) -> Deployment:
+def read_stdin() -> Deployment:
     """What the text on standard input starts. Raises InputError."""
-    return read(stream.read(MOST_CHARACTERS + 1), "stdin")
+    raw = read_standard_input(MOST_CHARACTERS * MOST_BYTES_EACH)
+    return read(decoded(raw, STANDARD_INPUT, coloured=True), "stdin")
 
 
 def _folder(files: Mapping[str, str], name: str) -> Deployment:

@@ -221,7 +221,8 @@ def _share(text: object) -> float | int | None:
         value = float(str(text))
     except ValueError:
         return None
-    return int(value) if value == int(value) and "." not in str(text) else value
+    whole = math.isfinite(value) and value == int(value) and "." not in str(text)
+    return int(value) if whole else value
 
 
 def _spec(method: object, tokens: object) -> str | None:

@@ -9,6 +9,9 @@ from planner.errors import InputError
 from planner.reading.documents import kind_of
 from planner.reading.units import amount, unit_of
 
+SHOWN = 60
+"""Characters of a wrong number that a message shows."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -53,7 +56,7 @@ def number(value: object, name: str, where: str, allowed: Range, unit: str | Non
     except (ValueError, OverflowError):
         raise InputError(f"`{name}` must be a number, got {kind_of(value)}", where, hint) from None
     if problem := allowed.problem(parsed):
-        raise InputError(f"`{name}` {problem}, got {value}", where)
+        raise InputError(f"`{name}` {problem}, got {str(value)[:SHOWN]}", where)
     return parsed
 
 

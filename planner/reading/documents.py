@@ -11,18 +11,23 @@ import math
 import os
 import re
 import stat
+import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
 from planner.errors import InputError
-from planner.reading.yaml_nodes import Key, Node, YamlError, parse
+from planner.reading.yaml_nodes import MOST_DIGITS, Key, Node, YamlError, parse
 
 MAX_BYTES = 10_000_000
+STANDARD_INPUT = "standard input"
 
-UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that act on a terminal, turn the direction of what follows, or are halves of one: none shows."""
+_ACTING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_RETURN = re.compile(r"\r(?!\r*\n)")
+UNSEEN = re.compile(f"{_ACTING.pattern}|{_RETURN.pattern}")
+"""Characters that act on a terminal, turn the direction of what follows, or are halves of one: none shows. A
+carriage return does that where no line ends: what follows is written over what stands there."""
 
 Loc = tuple[Key, ...]
 
@@ -159,16 +164,31 @@ def read_bytes(path: str | Path, limit: int = MAX_BYTES, binary: bool = False) -
         raise InputError(f"no such file: {name}", name, _sibling_hint(path)) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InputError(f"cannot read `{name}`: {getattr(error, 'strerror', None) or error}", name) from None
+    _check_bytes(raw, name, limit, binary)
+    return raw
+
+
+def read_standard_input(limit: int = MAX_BYTES) -> bytes:
+    """Read what is piped in. Raises InputError: closed, too large, binary."""
+    try:
+        raw = sys.stdin.buffer.read(limit + 1)
+    except (AttributeError, OSError, ValueError):  # there is none, or it was closed
+        raise InputError("standard input is closed", STANDARD_INPUT, "name a file, or pipe it in") from None
+    _check_bytes(raw, STANDARD_INPUT, limit)
+    return raw
+
+
+def _check_bytes(raw: bytes, name: str, limit: int, binary: bool = False) -> None:
+    """Raises InputError for what is too large or, unless it may be, binary."""
     if len(raw) > limit:
         raise InputError(f"`{name}` is larger than {limit // 1_000_000:,} MB", name)
     if b"\0" in raw and not binary:
         raise InputError(f"`{name}` is binary, not text", name)
-    return raw
 
 
 def decoded(raw: bytes, name: str, coloured: bool = False) -> str:
-    """UTF-8, a byte order mark allowed. Raises InputError: not UTF-8, empty, control characters (a terminal's
-    colours are let through where the text is `coloured`)."""
+    """UTF-8, a byte order mark allowed; all lines may end in carriage returns. Raises InputError: not UTF-8,
+    empty, control characters (a terminal's colours are let through where the text is `coloured`)."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -176,7 +196,9 @@ def decoded(raw: bytes, name: str, coloured: bool = False) -> str:
         raise InputError(f"`{name}` is not UTF-8 text", f"{name}:{line}", "save it as UTF-8") from None
     if not text.strip():
         raise InputError(f"`{name}` is empty", name)
-    if not coloured and (found := UNSEEN.search(text)):
+    if "\r" in text and "\n" not in text:
+        text = text.replace("\r", "\n")
+    if not coloured and (found := _ACTING.search(text) or ("\r" in text and _RETURN.search(text))):
         line, start = text.count("\n", 0, found.start()) + 1, text.rfind("\n", 0, found.start())
         where = f"{name}:{line}:{found.start() - start}"
         raise InputError(f"a control character, U+{ord(found[0]):04X}, stands in the text", where)
@@ -196,7 +218,7 @@ def _sibling_hint(path: Path) -> str | None:
 
 
 def _json(text: str) -> Any:
-    """Strict JSON: no duplicate keys, no NaN, no infinity. Raises ValueError."""
+    """Strict JSON: no duplicate keys, no NaN, no infinity, no endless integer. Raises ValueError."""
 
     def refuse(_: str) -> NoReturn:
         raise ValueError
@@ -211,4 +233,11 @@ def _json(text: str) -> Any:
             raise ValueError
         return value
 
-    return json.loads(text, object_pairs_hook=pairs, parse_constant=refuse, parse_float=finite)
+    def short(digits: str) -> int:
+        if len(digits) > MOST_DIGITS:
+            raise ValueError
+        return int(digits)
+
+    return json.loads(
+        text, object_pairs_hook=pairs, parse_constant=refuse, parse_float=finite, parse_int=short
+    )

@@ -15,6 +15,8 @@ from typing import Any
 MAX_VALUES = 100_000
 """Most values a document may hold with its aliases expanded (parsing takes some 30 µs a value)."""
 MAX_DEPTH = 64
+MOST_DIGITS = 400
+"""Of an integer, in whatever base: Python writes none of more than 4,300."""
 
 Key = str | int
 
@@ -239,8 +241,8 @@ def _scalar(event: Any, line: int, column: int) -> str | int | float | bool | No
         raise YamlError(
             f"`{text}` is not a finite number", line, column, "write a number, or leave the field out"
         )
-    if len(text) > 400 and text.strip("+-").isdigit():
-        raise YamlError("a number of more than 400 digits", line, column)
+    if len(text) > MOST_DIGITS and _INT.fullmatch(text):
+        raise YamlError(f"a number of more than {MOST_DIGITS} digits", line, column)
     if _INT.fullmatch(text):
         return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
     if _FLOAT.fullmatch(text):

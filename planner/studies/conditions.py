@@ -11,6 +11,7 @@ An option that a cell does not give is null. Null and texts have no order: askin
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -166,14 +167,20 @@ def _number(node: ast.expr, value: Callable[[Cell], Value], cell: Cell) -> float
     if isinstance(found, str):
         hint = f"say what then, as `{name} == '{found}' or …`"
         raise InputError(f"`{name}` is the text `{found}`, no number, in the cell {_told(cell)}", hint=hint)
-    return found
+    try:
+        return float(found)
+    except OverflowError:
+        raise InputError(f"`{name[:60]}` is too large a number") from None
 
 
 def _made(node: ast.expr, made: Callable[[float, float], float], a: float, b: float) -> float:
     try:
-        return made(a, b)
+        value = made(a, b)
     except ArithmeticError:
-        raise InputError(f"`{ast.unparse(node)}` has no value with {a:g} and {b:g}") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"`{ast.unparse(node)[:200]}` has no value with {a:g} and {b:g}")
+    return value
 
 
 def _told(cell: Cell) -> str:

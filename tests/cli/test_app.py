@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from planner.cli import app
+from planner.cli.failures import is_unread
 from planner.errors import Infeasible, InputError, OutOfTime
 
 REPO = Path(__file__).resolve().parents[2]
@@ -164,8 +165,29 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     script = f"{sys.executable} -m planner.cli.app --help | head -n 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=REPO)
 
-    assert done.returncode == 0
+    assert done.returncode in (0, 141)
     assert done.stderr == ""
+
+
+PLAN = "tests/golden/plan.json"
+ANSWERS = ("--help", "devices", "schema plan", f"diff {PLAN} {PLAN}", f"check {PLAN} --json")
+
+
+@pytest.mark.parametrize("words", ANSWERS)
+def test_a_reader_that_has_left_is_told_as_the_shell_does(words: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "planner.cli.app", *words.split()]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=REPO, check=False)
+    os.close(writer)
+
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_an_exit_by_one_is_no_reader_that_left() -> None:
+    assert not is_unread(SystemExit(1))
+    assert not is_unread(OSError(28, "No space left on device"))
+    assert is_unread(BrokenPipeError())
 
 
 def test_errors_are_coloured_on_a_terminal_unless_no_color_is_set() -> None:

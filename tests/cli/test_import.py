@@ -161,7 +161,7 @@ def test_options_reach_the_planner_under_their_names(fake: Fake, script: str, tm
 def test_a_command_may_come_through_a_pipe(
     fake: Fake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(LINE))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LINE.encode())))
     assert run(["import", "-", "--gpus", "8xH100"]) == 0
 
     assert fake.asked[2] == "8xH100"

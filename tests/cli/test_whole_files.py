@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.cli.app import run
-from planner.cli.output import visible, whole_file
+from planner.cli.output import say, visible, whole_file
 from planner.errors import InputError
 from planner.reading.new_files import beside, create
 
@@ -75,6 +75,9 @@ def test_a_file_that_is_read_is_not_written_over(
 
 def test_control_characters_are_shown_and_do_not_act(capsys: pytest.CaptureFixture[str]):
     assert visible("\x1b[31mred\u202e\ud83d") == "\\x1b[31mred\\u202e\\ud83d"
+    assert visible("good\rbad\r\n") == "good\\rbad\r\n"
+    say("\x1b[31mred", "one\rtwo")
+    assert capsys.readouterr().out == "\\x1b[31mred\none\\rtwo\n"
     assert run(["plan", "--gpus", "1xL4", "-m", "\x1b[31mred"]) == 2
     assert "\x1b" not in capsys.readouterr().err
 

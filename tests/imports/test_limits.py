@@ -73,18 +73,52 @@ def test_what_is_merely_long_is_read_in_time(name: str) -> None:
     assert time.monotonic() - begun < 15
 
 
-def test_no_more_than_the_limit_is_read_of_what_has_no_end() -> None:
+def test_no_more_than_the_limit_is_read_of_what_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="more than"):
         read_path("/dev/zero")
 
-    class Endless(io.StringIO):
-        def read(self, size: int | None = -1, /) -> str:
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
             assert size is not None
             assert 0 < size < 10**7
-            return "x" * size
+            return b"x" * size
 
-    with pytest.raises(InputError, match="more than"):
-        read_stdin(Endless())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Endless()))
+    with pytest.raises(InputError, match="larger than"):
+        read_stdin()
+
+
+NINES = "9" * 320
+
+
+@pytest.mark.parametrize("replicas", [NINES, f"'{NINES}'", "0x" + "f" * 300, "-" + NINES, "1000001"])
+def test_more_replicas_than_any_cluster_has_are_refused(replicas: str) -> None:
+    with pytest.raises(InputError, match="more than 1,000,000"):
+        read(POD.format(replicas=replicas), "d.yaml")
+
+
+@pytest.mark.parametrize("flag", ["--max-num-seqs", "--tensor-parallel-size", "--port", "--max-model-len"])
+def test_a_flag_with_a_number_of_hundreds_of_digits_is_named(flag: str) -> None:
+    with pytest.raises(InputError, match="a number of 320 digits"):
+        read(f"{SERVE} {flag} {NINES}")
+
+
+@pytest.mark.parametrize("words", ["import - --gpus 1xL4", "cluster from-k8s", "cluster from-slurm -"])
+def test_a_closed_standard_input_is_named(words: str, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    closed = io.TextIOWrapper(io.BytesIO())
+    closed.close()
+    for stream in (None, closed):
+        monkeypatch.setattr("sys.stdin", stream)
+
+        assert run(words.split()) == 2
+        assert "error: standard input is closed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("raw", [b"vllm serve x\xff", b"vllm serve \x00x"])
+def test_what_is_piped_in_must_be_text(raw: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    with pytest.raises(InputError, match=r"not UTF-8|binary"):
+        read_stdin()
 
 
 def test_a_folder_of_many_files_is_refused(tmp_path: Path) -> None:

@@ -101,6 +101,10 @@ def test_merge_keys_fill_in_what_is_absent():
         ('{"a":' * 5000, "nested more than", "lab.yaml:1:321"),
         ("# nothing\n", "empty", "lab.yaml:1:1"),
         ("a: \x01\n", "forbidden character", "lab.yaml:1:4"),
+        ('a: "good\\rbad"\n', "a control character, U+000D", "lab.yaml:1:4, a"),
+        ('{"a": ["good\\rbad"]}', "a control character, U+000D", "lab.yaml:1:8, a[0]"),
+        ('{"a": 0x' + "f" * 4000 + "}", "more than 400 digits", "lab.yaml:1:7"),
+        ('{"a": 1' + "0" * 4000 + "}", "more than 400 digits", "lab.yaml:1:7"),
     ],
 )
 def test_text_that_is_no_document_is_refused_where_it_goes_wrong(text: str, message: str, where: str):
@@ -223,6 +227,16 @@ def test_a_missing_file_names_its_neighbour(tmp_path: Path):
     with pytest.raises(InputError) as caught:
         read(tmp_path / "clutser.yaml")
     assert "cluster.yaml" in (caught.value.hint or "")
+
+
+def test_carriage_returns_end_lines_or_are_refused(tmp_path: Path):
+    path = tmp_path / "a.yaml"
+    for ends in ("\r", "\r\n", "\r\r\n"):
+        path.write_bytes(f"a: 1{ends}b: 2{ends}".encode())
+        assert read(path).data == {"a": 1, "b": 2}
+    path.write_bytes(b"a: good\rbad: 1\n")
+    with pytest.raises(InputError, match="a control character, U\\+000D"):
+        read(path)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path):

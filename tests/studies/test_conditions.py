@@ -110,6 +110,9 @@ def test_what_is_no_condition_is_refused_with_what_to_write(text, message, hint)
     ("text", "cell", "message", "hint"),
     [
         ("rate < 3", {"isl": 1}, "`rate` has no value in the cell isl=1", "`rate == null or …`"),
+        (f"isl * {'9' * 400} < 3", {"isl": 1}, "`9999999999", ""),
+        (f"{'9' * 400} / isl < 3", {"isl": 1}, "is too large a number", ""),
+        ("1e308 * 10 * isl < 3", {"isl": 1}, "has no value with 1e+308 and 10", ""),
         ("rate + 1 < 3", {"isl": 1}, "`rate` has no value", "`rate == null or …`"),
         ("tpot_ms < 30", {"tpot_ms": "none"}, "`tpot_ms` is the text `none`", "`tpot_ms == 'none' or …`"),
         ("1 / (isl - 1) < 3", {"isl": 1}, "`1 / (isl - 1)` has no value with 1 and 0", ""),
