@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster_configs.schema import Device
+from cluster_configs.schema import Device, Node
 
 DESKTOP = 2
 """GPUs of a PCIe node that the catalog assumes to be a desktop (`gpus_per_node` of GeForce cards)."""
@@ -39,3 +39,24 @@ def usual_nic_gb_per_s(device: Device, gpus: int) -> float:
 
 def _is_desktop(device: Device) -> bool:
     return device.intra_link == "pcie" and device.gpus_per_node == DESKTOP
+
+
+PCIE_GB_PER_S = 64.0
+"""PCIe 5.0 x16, one direction; the slowest NVLink between data-centre GPUs carries more."""
+
+
+def has_peers(node: Node, device: Device) -> bool:
+    """Whether GPUs of a node read each other's memory: over links of their own they do; over PCIe only where
+    the node says so. NVIDIA's driver refuses it to GeForce cards, and cloud machines have it for few others:
+    AWS's G6 has none (llm-d-infra pull 181), nor had virtual machines of A800 (nccl issue 1329) and on Azure
+    (nccl issue 1214).
+
+    >>> from cluster_configs.devices import find
+    >>> [has_peers(Node(device=d), find(d)) for d in ("h100-sxm", "l40s", "rtx-4090")]
+    [True, False, False]
+    >>> has_peers(Node(device="l40s", peer_to_peer=True), find("l40s"))
+    True
+    """
+    if node.peer_to_peer is not None:
+        return node.peer_to_peer
+    return device.intra_link != "pcie" and (node.intra_gb_per_s or device.intra_gb_per_s) > PCIE_GB_PER_S

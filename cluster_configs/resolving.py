@@ -12,7 +12,7 @@ from cluster_configs.feeds import check_zones, fed_apart, feeds, names_of
 from cluster_configs.links import Ends, Entry, resolve_links
 from cluster_configs.names import NameRun, NodeNames
 from cluster_configs.overrides import Catalog
-from cluster_configs.ports import usual_nic_gb_per_s
+from cluster_configs.ports import has_peers, usual_nic_gb_per_s
 from cluster_configs.schema import Cluster, Device, Node, NodeClass, ResolvedCluster
 from cluster_configs.tiers import check_memory, doubts
 from cluster_configs.unlike import Expanded, expand, name_of
@@ -165,6 +165,11 @@ class _Filler:
         self._check_links_of(form, gpus, ("nodes", i))
         check_memory(form, device, self.document, ("nodes", i))
         self.warnings += doubts(form)
+        if form.peer_to_peer and device.peer_to_peer is False:
+            self.warnings.append(
+                f"{name}: peer_to_peer of {device.name} needs an NVLink bridge or a changed driver: "
+                "over PCIe NVIDIA's refuses it"
+            )
         return _FilledNode(form, device, name, node.count, form.zone or ZONE, box)
 
     def _check_links_of(self, node: Node, gpus: int, at: Loc) -> None:
@@ -271,4 +276,5 @@ def _class(id: str, node: _FilledNode, runs: tuple[NameRun, ...]) -> NodeClass:
         host=form.host,
         tiers=tuple(form.tiers),
         box=node.box,
+        peer_to_peer=has_peers(form, device),
     )

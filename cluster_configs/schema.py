@@ -50,6 +50,7 @@ class Device(Strict):
     scale_up_gpus: Count  # GPUs joined by NVLink-class links (PCIe boxes: the node)
     tdp_watts: Positive
     pcie_gb_per_s: Positive | None = None
+    peer_to_peer: bool | None = None  # over PCIe; false: its driver refuses. None: as the node says
     c2c_gb_per_s: Positive | None = None  # NVLink-C2C to its host, per GPU, one direction
     unified_memory: bool | None = None  # its CPU's memory, too
     compute_capability: str | None = None
@@ -95,6 +96,7 @@ class OwnDevice(Strict):
     nic: NicKind | None = None
     gpus_per_node: Count | None = None
     scale_up_gpus: Count | None = None
+    peer_to_peer: bool | None = None
     compute_capability: str | None = None
     unified_memory: bool | None = None
     price_usd_per_gpu_hour: Positive | None = None
@@ -157,6 +159,7 @@ class Node(Strict):
     zone: NodeName | None = None
     scale_up_gpus: Count | None = None
     intra_gb_per_s: Positive | None = None
+    peer_to_peer: bool | None = None  # whether GPUs of the node read each other's memory over PCIe
     nic_gb_per_s: Positive | None = None
     nic: NicKind | None = None
     spot: bool = False
@@ -219,6 +222,7 @@ class NodeClass:
     host: Host | None
     tiers: tuple[Tier, ...]
     box: str | None = None  # the node with unlike GPUs that it is a part of
+    peer_to_peer: bool = True  # its GPUs read each other's memory; else copies pass through the host's
 
     @property
     def node_count(self) -> int:

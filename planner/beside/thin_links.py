@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from itertools import combinations_with_replacement
 
 from cluster_configs.schema import NodeClass, ResolvedCluster
+from planner.cost.transfer import inside_bytes_per_s, nic_bytes_per_s
 from planner.plans.found import Found, Group
 from planner.plans.schema import Alternative
 from planner.problems.ways import route
 
 WHAT = "prefill and decode apart for all requests"
+
+HOST = "copies through the host's memory for half of {} (no peer-to-peer between its GPUs) carry"
 
 
 def too_thin(best: Found, chosen: Sequence[Group]) -> list[Alternative]:
@@ -40,7 +43,8 @@ def too_thin(best: Found, chosen: Sequence[Group]) -> list[Alternative]:
 
 
 def carries(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> tuple[float, str] | None:
-    """Bytes/s that go from one class to the other at most, and over what; None inside one scale-up domain.
+    """Bytes/s that go from one class to the other at most, and over what; None inside one scale-up
+    domain whose GPUs read each other's memory.
 
     Within a class half of the GPUs send to the other half.
     """
@@ -48,10 +52,10 @@ def carries(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> tuple[float
     if way is None:
         return 0.0, f"without a link from {a.zone} to {b.zone} these carry"
     if not way.on_nic:
-        return None
+        return None if a.peer_to_peer else (a.gpus / 2 * inside_bytes_per_s(a), HOST.format(a.id))
     if a is b:
-        return a.gpus / 2 * a.nic_bytes_per_s, f"the NICs of half of {a.id} carry"
-    room, nics = min((n.gpus * n.nic_bytes_per_s, n.id) for n in (a, b))
+        return a.gpus / 2 * nic_bytes_per_s(a), f"the NICs of half of {a.id} carry"
+    room, nics = min((n.gpus * nic_bytes_per_s(n), n.id) for n in (a, b))
     if way.link is not None and way.link.bytes_per_s < room:
         return way.link.bytes_per_s, f"the link {' - '.join(way.link.between)} carries"
     return room, f"the NICs of {nics} carry"

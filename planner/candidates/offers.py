@@ -22,7 +22,7 @@ from planner.candidates.pairing import Pairing
 from planner.candidates.points import Points, draw
 from planner.candidates.setup import Role, Setup
 from planner.candidates.tangents import lighter, tangents
-from planner.cost.transfer import CHUNKED, Overlap, hidden_s
+from planner.cost.transfer import CHUNKED, Overlap, hidden_s, nic_bytes_per_s
 from planner.designs.shape import Designs, Floats, Ints, StagedDesigns, Staging, StepTimes, distinct
 from planner.drafts.model import draft_of, handed
 from planner.rules.pairs import Side
@@ -127,7 +127,7 @@ class Offer:
         points, designs = columns.points, s.designs.take(columns.points.index)
         ranks = designs.attn_dp[:, None, None]
         late = np.where(np.isfinite(columns.within_s), columns.within_s, 0.0)
-        handed = Handed.of(s, designs, points, at.key.engine, role, min(n.nic_bytes_per_s for n, _ in homes))
+        handed = Handed.of(s, designs, points, at.key.engine, role, min(nic_bytes_per_s(n) for n, _ in homes))
         return Offer(
             *(s, at, role, focus, points, designs),
             *(columns.use / ranks, columns.least / ranks, watts, late, handed),

@@ -13,15 +13,12 @@ from itertools import pairwise
 
 from planner.check import budgets
 from planner.check.case import Case
-from planner.check.violation import EXACT, FIGURE, GB, MODEL, Violation, at_most, same
+from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Proof, Replica
 
 SURE = 1.1
 """Gain of a prefill/decode split up to which a plan may do without: in public comparisons smaller ones that
 were predicted were not worth it."""
-
-PCIE_GB_PER_S = 64.0
-"""PCIe 5.0 x16, one direction. Over it alone no split in the public comparisons paid."""
 
 UNITS = {"throughput": "req/s", "cost": "USD/h", "energy": "W", "gpus": "GPUs", "latency": "s"}
 
@@ -99,7 +96,8 @@ def _given_up(case: Case) -> Iterator[Violation]:
 
 def _unsplit(case: Case, together: float) -> Iterator[Violation]:
     """A plan that does without the split of the best fleet has none, nor a goal that says nothing of it; it
-    lies between the best without and the best of all, which gains little over that, or over PCIe."""
+    lies between the best without and the best of all, which gains little over that, or where GPUs do not read
+    each other's memory: of those no split in the public comparisons paid."""
     proof, more = case.plan.proof, sense(case) == "max"
     if case.goal in ("energy", "latency") or any(r.role in ("prefill", "decode") for r in case.plan.replicas):
         yield Violation("given_up_wrong", "proof.unsplit", "a split is given up, for energy, or by one")
@@ -108,7 +106,7 @@ def _unsplit(case: Case, together: float) -> Iterator[Violation]:
         text = f"{together:.7g} is not between the plan's {proof.own:.7g} and the best {proof.objective:.7g}"
         yield Violation("given_up_wrong", "proof.unsplit", text)
     best, least = (proof.objective, together) if more else (together, proof.objective)
-    slow = any(node.intra_bytes_per_s <= PCIE_GB_PER_S * GB for node in case.classes.values())
+    slow = any(not node.peer_to_peer for node in case.classes.values())
     if not slow and not at_most(best, SURE * least, EXACT):
         text = f"a split that gains {best / least - 1:.3g} is given up, more than {SURE - 1:.2g}"
         yield Violation("given_up_over", "proof.unsplit", text)

@@ -15,13 +15,19 @@ from planner.check.roofline import ACTIVATION_BYTES
 from planner.check.violation import GB, MODEL, Violation, at_most
 from planner.plans.schema import Replica, Route
 
+THROUGH_HOST = 0.37 * GB
+"""Bytes/s of KV caches of one GPU over TCP: what engines fall back to where neither GPUs of a node read each
+other's memory nor RDMA NICs do. Measured 0.28 to 0.5 (vllm issue 52607, ucx-py issue 370, vLLM's blog)."""
+
 
 @dataclass
 class Flows:
-    """Bytes/s: out of and into the NICs of each group, and from class to class (by id)."""
+    """Bytes/s: out of and into the NICs of each group, to others inside its node, and from class to class (by
+    id)."""
 
     sent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     received: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    inside: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     between: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
 
 
@@ -49,6 +55,8 @@ def _gathered(case: Case, flows: Flows) -> Iterator[Violation]:
         yield from _ports(case, name, flow, "sends")
     for name, flow in flows.received.items():
         yield from _ports(case, name, flow, "receives")
+    for name, flow in flows.inside.items():
+        yield from _inside(case, name, flow)
     yield from _stages(case, flows)
     yield from _hops(case, flows)
 
@@ -63,7 +71,10 @@ def _pair(case: Case, route: Route, flows: Flows, where: str) -> Iterator[Violat
     flow = max(own, stated)
     for source, target, share in _crossings(case, prefill, decode):
         flows.between[source.id, target.id] += share * flow
-        if not (source.id == target.id and one_domain(source)):
+        if source.id == target.id and one_domain(source) and not _loops_over_nics(source):
+            flows.inside[prefill.id] += share * flow
+            flows.inside[decode.id] += share * flow
+        else:
             flows.sent[prefill.id] += share * flow
             flows.received[decode.id] += share * flow
 
@@ -105,11 +116,39 @@ def _crossings(case: Case, prefill: Replica, decode: Replica) -> Iterator[tuple[
 def _ports(case: Case, name: str, flow: float, word: str) -> Iterator[Violation]:
     """A group cannot send or receive faster than the NICs of its GPUs."""
     group = case.groups[name]
-    nics = sum(case.classes[stage.node_class].nic_bytes_per_s * stage.gpus for stage in group.stages)
+    nics = sum(_cache_nic(case.classes[stage.node_class]) * stage.gpus for stage in group.stages)
     ports = group.count * nics
     if not at_most(flow, ports, MODEL):
         text = f"{name} {word} {flow / GB:.4g} GB/s of KV cache over NICs of {ports / GB:.4g} GB/s"
         yield Violation("nic_over", f"replicas.{name}", text)
+
+
+def _inside(case: Case, name: str, flow: float) -> Iterator[Violation]:
+    """Nor faster than the links, or copies through the host, inside its nodes."""
+    group, most = case.groups[name], 0.0
+    for stage in group.stages:
+        node = case.classes[stage.node_class]
+        rate = node.intra_bytes_per_s if node.peer_to_peer else min(node.intra_bytes_per_s, THROUGH_HOST)
+        most += group.count * stage.gpus * rate
+    if not at_most(flow, most, MODEL):
+        text = f"{name} moves {flow / GB:.4g} GB/s of KV cache inside its nodes, which carry {most / GB:.4g}"
+        yield Violation("inside_over", f"replicas.{name}", text)
+
+
+def _cache_nic(node: NodeClass) -> float:
+    """Bytes/s of a GPU's caches over its NICs: over plain Ethernet, or where a driver keeps NICs out of GPU
+    memory, through the host. What joins unlike GPUs of one node is their PCIe."""
+    free = node.peer_to_peer if node.box else _has_rdma(node)
+    return node.nic_bytes_per_s if free else min(node.nic_bytes_per_s, THROUGH_HOST)
+
+
+def _has_rdma(node: NodeClass) -> bool:
+    return node.nic in ("infiniband", "roce") and node.device.peer_to_peer is not False
+
+
+def _loops_over_nics(node: NodeClass) -> bool:
+    """Whether even caches that stay inside a node go over its NICs."""
+    return not node.peer_to_peer and _has_rdma(node)
 
 
 def _activations(case: Case, load: Load, role: str = "mixed") -> float:

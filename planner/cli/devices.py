@@ -76,6 +76,13 @@ def _cells(d: Device) -> list[str]:
     return [d.name, *memory, *rates, f"{d.intra_gb_per_s:g}", node, f"{d.tdp_watts:g}", price]
 
 
+def _peers(d: Device) -> str:
+    """Whether GPUs of a node read each other's memory."""
+    if d.intra_link != "pcie":
+        return f"by {d.intra_link}"
+    return "-" if d.peer_to_peer is False else "where a node says so (peer_to_peer: true)"
+
+
 def describe(d: Device) -> list[str]:
     """Lines that tell all of a device, each figure with its unit, then where the figures come from.
 
@@ -102,6 +109,7 @@ def describe(d: Device) -> list[str]:
         *rates,
         ("node", counted(d.gpus_per_node, "GPU")),
         ("scale-up", f"{peers} by {d.intra_link}, {d.intra_gb_per_s:g} GB/s each way per GPU"),
+        ("peer-to-peer", _peers(d)),
         ("network", f"{d.nic}, {d.nic_gb_per_s:g} GB/s each way per GPU"),
         ("host link", "-" if d.pcie_gb_per_s is None else f"PCIe, {d.pcie_gb_per_s:g} GB/s each way"),
         ("power", f"{d.tdp_watts:g} W"),

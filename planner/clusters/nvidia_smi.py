@@ -15,6 +15,7 @@ from typing import Any
 
 from planner.clusters.found import Found, Gpus, Input, Machine, known_device, unreadable
 from planner.clusters.nvidia_cards import Card, Cards, read_cards
+from planner.clusters.peers import peer_fields, read_peers, without_peers
 from planner.clusters.topology import (
     Topology,
     intra_fields,
@@ -25,7 +26,7 @@ from planner.clusters.topology import (
 )
 from planner.reading.units import counted
 
-RUN = "`nvidia-smi -q`, with `nvidia-smi topo -m` and `ibstat` for what joins GPUs and nodes"
+RUN = "`nvidia-smi -q`, with `nvidia-smi topo -m`, `topo -p2p r` and `ibstat` for what joins GPUs and nodes"
 IN_USE = 0.05
 """A GPU of whose memory more than this share is taken serves something already (a desktop takes 1 to 4 %)."""
 _ARCHITECTURES = {
@@ -37,12 +38,13 @@ _ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class _Node:
-    """What the files say of one node."""
+    """What the files say of one node; `peers`: whether its GPUs read each other's memory, where told."""
 
     name: str
     cards: Cards | None
     topology: Topology | None
     ports: str = ""
+    peers: bool | None = None
 
 
 def read(inputs: tuple[Input, ...]) -> Found:
@@ -66,7 +68,8 @@ def read(inputs: tuple[Input, ...]) -> Found:
 
 def _nodes(inputs: tuple[Input, ...]) -> list[_Node]:
     cards = [(i.name, found) for i in inputs if (found := read_cards(i.text, i.name))]
-    matrices = [(i.name, matrix) for i in inputs if (matrix := read_topology(i.text))]
+    matrices = [(i.name, matrix) for i in inputs if (matrix := read_topology(without_peers(i.text)))]
+    peers = [told for i in inputs if (told := read_peers(i.text))]
     by_form: dict[str, list[tuple[str, Cards]]] = {}
     for name, found in cards:
         by_form.setdefault(found.form, []).append((name, found))
@@ -80,6 +83,7 @@ def _nodes(inputs: tuple[Input, ...]) -> list[_Node]:
             fullest[i][1] if i < len(fullest) else None,
             _of_node(matrices, i, count, fullest),
             ports[min(i, len(ports) - 1)] if ports else "",
+            _peers_of_node(peers, i, count, fullest),
         )
         for i in range(count)
     ]
@@ -96,6 +100,17 @@ def _of_node(
     return None
 
 
+def _peers_of_node(
+    told: list[tuple[int, bool]], at: int, count: int, cards: list[tuple[str, Cards]]
+) -> bool | None:
+    """What a matrix of peers says of a node: its own, or the only one where it has as many GPUs."""
+    if len(told) == count:
+        return told[at][1]
+    if len(told) == 1 and at < len(cards) and told[0][0] == len(cards[at][1].cards):
+        return told[0][1]
+    return None
+
+
 def _machine(node: _Node) -> Machine:
     if node.cards is None:
         assert node.topology is not None
@@ -109,6 +124,7 @@ def _machine(node: _Node) -> Machine:
     if len(gpus) == 1:
         device = known_device(gpus[0])
         fields |= intra_fields(topology, device, gpus[0].count, _slowest_pcie(whole))
+        fields |= peer_fields(topology, device, gpus[0].count, node.peers)
     fields |= nic_fields(node.ports, sum(kind.count for kind in gpus))
     capped = [
         c for c in whole if c.limit_watts and c.default_watts and c.limit_watts < 0.99 * c.default_watts

@@ -267,6 +267,9 @@ def _fields(node: NodeClass) -> Iterator[tuple[str, str]]:
         )
     yield f"scale_up_gpus: {node.scale_up_gpus}", f"GPUs that {d.intra_link} joins"
     yield f"intra_gb_per_s: {value_text(node.intra_bytes_per_s / 1e9)}", "between them, per GPU"
+    if d.intra_link == "pcie" and node.gpus_per_node > 1:
+        told = "whether they read each other's memory: `nvidia-smi topo -p2p r`"
+        yield f"peer_to_peer: {str(node.peer_to_peer).lower()}", told
     gbit = node.nic_bytes_per_s * 8e-9
     source = d.sources.get("nic", "usual for the device")
     yield (

@@ -85,6 +85,7 @@ def _part_of(home: NodeClass, name: str, count: int, gpus: int) -> Node:
         power_cap_watts=cap and cap * part,
         scale_up_gpus=home.scale_up_gpus if part == 1 else min(home.scale_up_gpus, gpus),
         intra_gb_per_s=home.intra_bytes_per_s / 1e9,
+        peer_to_peer=home.peer_to_peer,
         nic_gb_per_s=home.nic_bytes_per_s / 1e9,
         nic=home.nic,
         spot=home.spot,

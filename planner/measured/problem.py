@@ -16,6 +16,7 @@ import numpy as np
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from planner.candidates.candidate import Candidate, Design
 from planner.cost.memory import kv_bytes_per_seq
+from planner.cost.transfer import inside_bytes_per_s, nic_bytes_per_s, stays_inside
 from planner.designs.precision import precisions
 from planner.designs.shape import Precisions, like
 from planner.errors import InputError
@@ -128,11 +129,11 @@ def with_transfers(
 ) -> FleetProblem:
     """`problem` with its prefill/decode pairs over real NICs and links.
 
-    A replica whose NICs could be its limit is a group of its own, so that the rows hold for each design; the
+    A replica whose ports could be its limit is a group of its own, so that the rows hold for each design; the
     others of a class, which compute too slowly to fill theirs, share a group.
     """
     nodes = {n.id: n for n in cluster.classes}
-    slow = {c.id for c in candidates if c.role != "mixed" and _fills_nics(c, nodes[c.node_class], kv_bytes)}
+    slow = {c.id for c in candidates if c.role != "mixed" and _fills_ports(c, nodes[c.node_class], kv_bytes)}
     group = {
         c.id: f"{c.role} {c.id if c.id in slow else c.node_class}" for c in candidates if c.role != "mixed"
     }
@@ -147,14 +148,23 @@ def with_transfers(
             continue
         names = (link_name(way.link, *ends),) if way.link else ()
         links |= {name: way.link.bytes_per_s for name in names if way.link}
+        limited = bool({p.id, d.id} & slow)
+        on_nic, inside = limited and way.on_nic, limited and not way.on_nic
         for w in p.use["busy"].keys() & d.use["busy"].keys():
-            limited = way.on_nic and bool({p.id, d.id} & slow)
-            pairs[group[p.id], group[d.id], w] = Transfer(kv_bytes[w], 0.0, names, limited)
-    nic = {group[c.id]: nodes[c.node_class].nic_bytes_per_s for c in candidates if c.id in group}
+            pairs[group[p.id], group[d.id], w] = Transfer(kv_bytes[w], 0.0, names, on_nic, inside)
+    homes = {group[c.id]: nodes[c.node_class] for c in candidates if c.id in group}
+    nic, own = ({g: port(node) for g, node in homes.items()} for port in PORTS)
     columns = {c: replace(column, group=group.get(c)) for c, column in problem.columns.items()}
-    return replace(problem, columns=columns, pairs=pairs, nic=nic, links=links)
+    return replace(problem, columns=columns, pairs=pairs, nic=nic, links=links, inside=own)
 
 
-def _fills_nics(c: Candidate, node: NodeClass, kv_bytes: Mapping[str, float]) -> bool:
-    """Whether a busy replica may hand over more than its own NICs carry."""
-    return any(kv_bytes[w] / busy > node.nic_bytes_per_s * c.gpus for w, busy in c.use["busy"].items())
+PORTS = (nic_bytes_per_s, inside_bytes_per_s)
+"""Bytes/s of caches that leave a GPU: over its NICs, and inside its node."""
+
+
+def _fills_ports(c: Candidate, node: NodeClass, kv_bytes: Mapping[str, float]) -> bool:
+    """Whether a busy replica may hand over more than its own NICs carry, or what is inside its node, where
+    caches stay there."""
+    least = inside_bytes_per_s(node) if stays_inside(node, node) else nic_bytes_per_s(node)
+    least = min(least, nic_bytes_per_s(node))
+    return any(kv_bytes[w] / busy > least * c.gpus for w, busy in c.use["busy"].items())

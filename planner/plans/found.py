@@ -12,7 +12,7 @@ from planner.candidates.setup import Setup
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
 from planner.plans.operation import Operation, index_of, operate
-from planner.problems.ways import Way, link_name, route, transfer_s
+from planner.problems.ways import Way, link_name, port_bytes_per_s, route, transfer_s
 from planner.replicas.pool import Pool
 from solvers.fleet.types import FleetProblem, FleetSolution
 
@@ -164,7 +164,8 @@ class Pair:
 
 
 def busy(found: Found, pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
-    """Share of the time that NICs ("out of" or "into" a group) and links ("over") are busy."""
+    """Share of the time that NICs ("out of" or "into" a group), ports inside nodes ("inside out of" and
+    "inside into") and links ("over") are busy."""
     nodes = {n.id: n for n in found.cluster.classes}
     used = {("over", link): share for link, share in found.others.items()}
 
@@ -176,8 +177,8 @@ def busy(found: Found, pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
         way = way_of(found.cluster, pair)
         for word, g in zip(("out of", "into"), ends, strict=True):
             home, gpus = g.candidate.home
-            if way.on_nic:
-                add(word, g.id, pair.bytes_per_s / (g.count * gpus * nodes[home].nic_bytes_per_s))
+            port = g.count * gpus * port_bytes_per_s(nodes[home], way)
+            add(word if way.on_nic else f"inside {word}", g.id, pair.bytes_per_s / port)
         if way.link:
             a, b = (nodes[g.candidate.home[0]] for g in ends)
             add("over", link_name(way.link, a, b), pair.bytes_per_s / way.link.bytes_per_s)
@@ -200,7 +201,8 @@ def _pair_path(cluster: ResolvedCluster, pair: Pair, used: Mapping[tuple[str, st
     nodes = {n.id: n for n in cluster.classes}
     ends = nodes[p.candidate.home[0]], nodes[d.candidate.home[0]]
     link = used.get(("over", link_name(way.link, *ends)), 0.0) if way.link else 0.0
-    shares = used.get(("out of", p.id), 0.0), used.get(("into", d.id), 0.0), link
+    out, into = ("out of", "into") if way.on_nic else ("inside out of", "inside into")
+    shares = used.get((out, p.id), 0.0), used.get((into, d.id), 0.0), link
     move_s = transfer_s(p.candidate, d.candidate, way, pair.w, pair.kv_bytes, shares)
     step_s = float(d.operation.tpot_s[i])
     ttft_s = float(p.operation.ttft_s[i]) + move_s + step_s * d.setup.mix.emitted

@@ -31,7 +31,7 @@ RATES = (
         "nic_gb_per_s",
         "gpus_per_node",
     ),
-    *("scale_up_gpus", "tdp_watts", "pcie_gb_per_s", "c2c_gb_per_s", "generation"),
+    *("scale_up_gpus", "tdp_watts", "pcie_gb_per_s", "c2c_gb_per_s", "peer_to_peer", "generation"),
 )
 """Fields of a device that times and room follow from."""
 

@@ -26,6 +26,7 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import undominated
 from planner.candidates.needs import Counts
 from planner.cost.power import idle_watts
+from planner.cost.transfer import inside_bytes_per_s, nic_bytes_per_s
 from planner.inputs.options import Budget
 from planner.problems.feeds import feed_watts, replica_watts
 from planner.problems.pairs import Side, Traffic, fast, groups_of, merged, pairs_of, rows, sent_between
@@ -46,11 +47,12 @@ def state(
     nodes = {node.id: node for node in cluster.classes}
     candidates = [c for c in pool.candidates if rows(c, side)]
     groups, member_of = groups_of(candidates, nodes, traffic, side, pool.edges)
-    quick = fast(candidates, member_of, nodes, traffic)
-    pairs, nic, links = pairs_of(
-        groups, cluster, traffic, quick, side, pool.pairing, goal.spends == "latency"
+    nics, inside = (
+        fast(candidates, member_of, nodes, traffic, port) for port in (nic_bytes_per_s, inside_bytes_per_s)
     )
-    pairs, into = merged(pairs)
+    found = pairs_of(groups, cluster, traffic, (nics, inside), side, pool.pairing, goal.spends == "latency")
+    pairs, into = merged(found.pairs)
+    links = found.links
     member_of = {c: into.get(g, g) for c, g in member_of.items()}
     paired = {g for p, d, _ in pairs for g in (p, d)}
     able = [c for c in candidates if c.role == "mixed" or member_of[c.id] in paired]
@@ -71,11 +73,12 @@ def state(
         objective=goal,
         demand=traffic.rate_rps,
         pairs=pairs,
-        nic=nic,
+        nic=found.nic,
         links=links,
         budget=limits,
         kinds={c.id: c.kind for c in able if c.id in columns},
         feeds=feed_watts(cluster),
+        inside=found.inside,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +15,7 @@ from planner.candidates.pairing import Edges, Pairing
 from planner.cost.transfer import WHOLE, Overlap
 from planner.designs.shape import Floats
 from planner.inputs.workload import Workload
-from planner.problems.ways import Way, link_name, route
+from planner.problems.ways import Way, link_name, port_bytes_per_s, route
 from solvers.fleet.types import Transfer
 
 HANDOFFS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -39,7 +39,7 @@ Side = Literal["plan", "bound"]
 
 
 SPARE = 0.5
-"""Where a NIC is never busier than this, transfers at most take twice as long: no row for it."""
+"""Where a port is never busier than this, transfers at most take twice as long: no row for it."""
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,14 @@ def fast(
     member_of: Mapping[str, str],
     nodes: Mapping[str, NodeClass],
     traffic: Traffic,
+    port: Callable[[NodeClass], float],
 ) -> set[str]:
-    """Groups whose NICs can never be the limit: no member can fill SPARE of its own even with its most
-    cache-heavy bucket."""
+    """Groups whose ports, of so many bytes/s a GPU, can never be the limit: no member can fill SPARE of its
+    own even with its most cache-heavy bucket."""
     slow = set()
     for c in candidates:
         if c.role != "mixed":
-            room = SPARE * nodes[c.home[0]].nic_bytes_per_s * c.home[1]
+            room = SPARE * port(nodes[c.home[0]]) * c.home[1]
             sent = {w: b * c.copies.get(w, 1.0) for w, b in traffic.kv_bytes.items()}
             if any(sent[w] / u > room for w, u in next(iter(c.bounds.values())).items() if u > 0):
                 slow.add(member_of[c.id])
@@ -167,7 +168,8 @@ def merged(
     for side in (0, 1):
         partners: dict[str, set[object]] = defaultdict(set)
         for key, move in pairs.items():
-            limits = (move.bytes, move.latency, move.links, key[side] if move.on_nic else None)
+            limited = move.on_nic or move.inside
+            limits = (move.bytes, move.latency, move.links, key[side] if limited else None)
             partners[key[side]].add((key[1 - side], key[2], limits))
         first: dict[frozenset[object], str] = {}
         names = {group: first.setdefault(frozenset(seen), group) for group, seen in partners.items()}
@@ -180,20 +182,29 @@ def merged(
     return dict(pairs), into
 
 
+@dataclass(frozen=True)
+class Paired:
+    """Pairs and what they move; bytes/s of a GPU over its NICs and inside its node by group, of the links
+    used."""
+
+    pairs: dict[tuple[str, str, str], Transfer]
+    nic: dict[str, float]
+    inside: dict[str, float]
+    links: dict[str, float]
+
+
 def pairs_of(
     groups: Mapping[str, list[_Group]],
     cluster: ResolvedCluster,
     traffic: Traffic,
-    fast: set[str],
+    fast: tuple[set[str], set[str]],
     side: Side,
     pairing: Pairing | None,
     timed: bool,
-) -> tuple[dict[tuple[str, str, str], Transfer], dict[str, float], dict[str, float]]:
-    """Pairs that keep the promise (`timed`: with the seconds that transfers alone take), NIC bytes/s of a GPU
-    by group, bytes/s of the links used."""
-    pairs: dict[tuple[str, str, str], Transfer] = {}
-    nic: dict[str, float] = {}
-    links: dict[str, float] = {}
+) -> Paired:
+    """Pairs that keep the promise; `fast`: groups whose NICs, and whose ports inside nodes, are no limit;
+    `timed`: with the seconds that transfers alone take."""
+    found = Paired({}, {}, {}, {})
     kinds = {g.kind: g for g in groups["prefill"]}
     partners = {kind: _partners(p, groups["decode"], cluster, pairing) for kind, p in kinds.items()}
     in_time = (
@@ -204,7 +215,8 @@ def pairs_of(
     )
     for p, d, way in in_time:
         names = (link_name(way.link, p.node, d.node),) if way.link else ()
-        limited = way.on_nic and not {p.name, d.name} <= fast
+        limited = not {p.name, d.name} <= fast[0 if way.on_nic else 1]
+        ports = found.nic if way.on_nic else found.inside
         for w in sorted(set(p.handoff_s) & set(d.handoff_s)):
             sent = traffic.kv_bytes[w] * d.copies.get(w, 1.0)
             share = _bearable(p, d, way, w, sent, traffic.ttft_s, side)
@@ -213,10 +225,11 @@ def pairs_of(
             claimed = sent / share if limited or names else sent
             seen_s = p.overlap.get(w, WHOLE).seen_s(_alone_s(p, d, way, w, sent))
             took_s = way.latency_s + seen_s if timed else 0.0
-            pairs[p.name, d.name, w] = Transfer(claimed, took_s, names, limited)
-            nic[p.name], nic[d.name] = p.node.nic_bytes_per_s, d.node.nic_bytes_per_s
-            links |= {name: way.link.bytes_per_s for name in names if way.link}
-    return pairs, nic, links
+            on_nic, inside = limited and way.on_nic, limited and not way.on_nic
+            found.pairs[p.name, d.name, w] = Transfer(claimed, took_s, names, on_nic, inside)
+            ports |= {end.name: port_bytes_per_s(end.node, way) for end in (p, d)}
+            found.links.update({name: way.link.bytes_per_s for name in names if way.link})
+    return found
 
 
 def _partners(

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 
 from cluster_configs.schema import ClusterLink, NodeClass, ResolvedCluster, declared_link
 from planner.candidates.candidate import Candidate
-from planner.cost.transfer import WHOLE, shared_s
-
-LATENCY_S = 50e-6
-"""Start of a transfer inside a zone: connection and first byte."""
+from planner.cost.transfer import (
+    START_S,
+    WHOLE,
+    inside_bytes_per_s,
+    nic_bytes_per_s,
+    shared_s,
+    stays_inside,
+)
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a prompt's cache gets from one class to another; `factor` times as long as over the NICs, where it
-    stays inside a scale-up domain."""
+    """How a prompt's cache gets from one class to another: over NICs (`on_nic`) and perhaps a link, or inside
+    a scale-up domain, where it takes `factor` times as long as over the NICs."""
 
     link: ClusterLink | None
     on_nic: bool
@@ -31,12 +35,17 @@ class Way:
 
 def route(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> Way | None:
     """None where nothing joins the two classes: zones without a link."""
-    if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
-        return Way(None, False, a.nic_bytes_per_s / a.intra_bytes_per_s, LATENCY_S)
+    if stays_inside(a, b):
+        return Way(None, False, nic_bytes_per_s(a) / inside_bytes_per_s(a), START_S)
     link = declared_link(cluster.links, a, b)
     if link is not None:
-        return Way(link, True, 1.0, link.latency_s)
-    return Way(None, True, 1.0, LATENCY_S) if a.zone == b.zone else None
+        return Way(link, True, 1.0, START_S + link.latency_s)
+    return Way(None, True, 1.0, START_S) if a.zone == b.zone else None
+
+
+def port_bytes_per_s(node: NodeClass, way: Way) -> float:
+    """Bytes/s of caches through the port of one GPU that `way` takes."""
+    return nic_bytes_per_s(node) if way.on_nic else inside_bytes_per_s(node)
 
 
 def transfer_s(

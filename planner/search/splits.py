@@ -1,8 +1,9 @@
 """When prefill and decode stay together although a fleet with a split is predicted to be better.
 
 Public comparisons of a split with servers that do both, on the same GPUs, from 2024 to 2026: where links are
-fast, splitting only for a predicted gain above `SURE` brings the most; over PCIe two sources with five runs
-gained nothing (vLLM on L40S without peer-to-peer at three rates, SGLang on A10 with RDMA at one load).
+fast, splitting only for a predicted gain above `SURE` brings the most; between GPUs that do not read each
+other's memory two sources with five runs gained nothing (vLLM on L40S at three rates, SGLang on A10 with RDMA
+at two loads).
 `python -m benchmarks.choice splits` has those that are public.
 """
 
@@ -21,16 +22,13 @@ SURE = 1.1
 """Predicted gain above which splits pay when measured: of 88 comparisons, the rule "above 1.1" gains 0.273 in
 the mean log against never splitting, "above 1" 0.235, perfect foresight 0.290."""
 
-PCIE = 64e9
-"""Bytes/s a direction of PCIe 5.0 x16; the slowest NVLink between data-centre GPUs carries more."""
-
 APART = ("watts", "latency")
 """What an objective may spend that comparisons of tokens a GPU say nothing of."""
 
 
-def over_pcie(classes: Iterable[NodeClass]) -> set[str]:
-    """Classes whose GPUs have no more than PCIe between them."""
-    return {node.id for node in classes if node.intra_bytes_per_s <= PCIE}
+def without_peers(classes: Iterable[NodeClass]) -> set[str]:
+    """Classes whose GPUs do not read each other's memory."""
+    return {node.id for node in classes if not node.peer_to_peer}
 
 
 def gain_of(objective: Objective, split: float, unsplit: float) -> float:
@@ -39,8 +37,9 @@ def gain_of(objective: Objective, split: float, unsplit: float) -> float:
 
 
 def unsplit(question: Question, best: Found, limits: Limits) -> Found | None:
-    """The best fleet without a split, where that of `best` gains too little or is over PCIe alone. None where
-    `best` has no split, may keep it, or nothing else keeps the limits. Raises OutOfTime."""
+    """The best fleet without a split, where that of `best` gains too little or is between GPUs without
+    peer-to-peer. None where `best` has no split, may keep it, or nothing else keeps the limits. Raises
+    OutOfTime."""
     split = [c for c in (best.candidates[c] for c, _ in best.solution.flows) if c.role != "mixed"]
     value = best.solution.objective
     if not split or not value or question.objective.spends in APART:
@@ -50,5 +49,5 @@ def unsplit(question: Question, best: Found, limits: Limits) -> Found | None:
     if found is None or not theirs:
         return None
     little = gain_of(question.objective, value, theirs) <= SURE
-    slow = over_pcie(question.cluster.classes)
+    slow = without_peers(question.cluster.classes)
     return found if little or all(c.home[0] in slow for c in split) else None

@@ -24,6 +24,7 @@ from cluster_configs.schema import Cluster, Device, ResolvedCluster, declared_li
 from model_zoo.schema import ModelCard
 from planner.cost.model import CostModel
 from planner.cost.reserve import counted_tokens_per_step
+from planner.cost.transfer import START_S, inside_bytes_per_s, nic_bytes_per_s, stays_inside
 from planner.cost.unequal import UnequalModel
 from planner.designs.precision import served
 from planner.designs.shape import Designs, Stage, Staging, designs_of
@@ -41,9 +42,6 @@ from planner.simulate.routing import Way
 from planner.simulate.steps import Leveled, alone_s, leveled
 
 NOT_MEASURED = "plan with `--model` and without `--profile`"
-
-START_S = 50e-6
-"""Of a transfer inside a zone: connection and first byte."""
 
 
 @dataclass(frozen=True)
@@ -211,9 +209,9 @@ class Servers:
         one, two = groups[way.first], groups[str(way.second)]
         a, b = (self.classes[r.stages[0].node_class] for r in (one, two))
         link, times = declared_link(self.cluster.links, a, b), self._times(way)
-        nics = _gpus(one) * a.nic_bytes_per_s, _gpus(two) * b.nic_bytes_per_s
-        if a.id == b.id and a.gpus <= max(a.scale_up_gpus, a.gpus_per_node):
-            inside = _gpus(one) * a.intra_bytes_per_s, _gpus(two) * a.intra_bytes_per_s
+        nics = _gpus(one) * nic_bytes_per_s(a), _gpus(two) * nic_bytes_per_s(b)
+        if stays_inside(a, b):
+            inside = _gpus(one) * inside_bytes_per_s(a), _gpus(two) * inside_bytes_per_s(a)
             return Wire(*inside, START_S, times=times)
         if link is None and a.zone != b.zone:
             text = f"no link joins `{one.id}` and `{two.id}`, which share requests"
@@ -222,7 +220,7 @@ class Servers:
             return Wire(*nics, START_S, times=times)
         up = (a.zone, a.id) <= (b.zone, b.id)
         name = " to ".join(link.between if up else reversed(link.between))
-        return Wire(*nics, link.latency_s, name, link.bytes_per_s, times)
+        return Wire(*nics, START_S + link.latency_s, name, link.bytes_per_s, times)
 
     def _times(self, way: Way) -> float:
         """The plan's bytes/s between two groups over those of whole caches at its rate."""

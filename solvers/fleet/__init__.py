@@ -14,7 +14,7 @@ Data       use[c,j,w]  replicas of c whose resource j one request/s of w fills  
            share[w]  of all requests (adds up to 1)
            demand [request/s]: what must be served (throughput: at least that much, or None)
            pairs (P,D,w): bytes[P,D,w] a request moves, links[P,D] it crosses, latency[P,D,w] the move takes
-           nic[P], nic[D]  bytes/s of one GPU            link[k]  bytes/s
+           nic[P], inside[P], of D likewise  bytes/s of one GPU: over NICs, in its node    link[k]  bytes/s
            budget[b], b in usd_per_hour, gpus, watts, latency (of the mean request)
 Choose     n[c]      integer >= 0   replicas of c
            y[g]      integer >= 0   nodes of g in use (paid for whole)
@@ -36,6 +36,8 @@ out[P,w]   sum(c in P) f[c,w]                    == sum(D) x[P,D,w]
 in[D,w]    sum(c in D) f[c,w]                    == sum(P) x[P,D,w]
 send[P]    sum(D,w) bytes[P,D,w] * x[P,D,w]      <= nic[P] * sum(c in P) gpus[c] * n[c]
 receive[D] sum(P,w) bytes[P,D,w] * x[P,D,w]      <= nic[D] * sum(c in D) gpus[c] * n[c]
+hand[P]    as send[P], of pairs that stay inside nodes, with inside[P]
+take[D]    as receive[D], likewise
 link[k]    sum((P,D) over k, w) bytes * x + sum(c,w) sent[c,k,w] * f[c,w]    <= link[k]
 nodes[g]   y[g]                                  <= nodes[g]
 idle[g]    i[g] + GPUs of g in replicas          == nodes[g] * gpus_per_node[g]
@@ -55,8 +57,7 @@ rate: all coefficients are then near 1, for replicas of a thousandth and of 1e5 
 Of many columns those are left out that no fleet near the best can have (`prices.py`).
 
 Assumes    a replica's resources are linear in the mix it serves (docs/architecture.md, Load on a server).
-Source buckets per GPU type: Melange, arXiv:2404.14527; prefill and decode pools: Splitwise, ISCA 2024; the
-           rest is ours.
+Source buckets by GPU type: Melange, arXiv:2404.14527; prefill, decode pools: Splitwise, ISCA 2024; rest: ours
 """
 
 from __future__ import annotations

@@ -53,13 +53,15 @@ def fullest(p: FleetProblem, s: FleetSolution) -> float:
     for (prefill, decode, w), v in s.pair_flows.items():
         pair = p.pairs[prefill, decode, w]
         nics = [("nic", prefill), ("nic", decode)] if pair.on_nic else []
+        nics += [("inside", prefill), ("inside", decode)] if pair.inside else []
         for key in nics + [("link", k) for k in pair.links]:
             moved[key] = moved.get(key, 0.0) + v * pair.bytes
     for (c, w), v in s.flows.items():
         for name, each in p.columns[c].sent.items():
             moved["link", name] = moved.get(("link", name), 0.0) + v * each[w]
     for (kind, end), byte_rate in moved.items():
-        limit = p.links[end] if kind == "link" else p.nic[end] * room.get(end, 0)
+        port = p.inside if kind == "inside" else p.nic
+        limit = p.links[end] if kind == "link" else port[end] * room.get(end, 0)
         levels.append(byte_rate / limit if limit else 0.0)
     return max(levels)
 

@@ -1,5 +1,5 @@
 """Flows: what replicas serve at one time, as rows of the fleet's model, whose docstring states them:
-busy, run, load, serve, out, in, send, receive, link.
+busy, run, load, serve, out, in, send, receive, hand, take, link.
 
 They are written for all replicas of a fleet, and again for those that are left where nodes are lost
 (`survive.py`): then n, f and x are those of the `rest`, which serves a `share` of the rate, and a row
@@ -81,12 +81,13 @@ def _serve(p: FleetProblem, b: Built, rest: str, share: float) -> None:
 
 
 def _transfers(p: FleetProblem, b: Built, rest: str) -> None:
-    """Rows send, receive, link."""
+    """Rows send, receive, hand, take, link."""
     members = p.groups()
     moved: dict[tuple[str, str], list[Term]] = {}
     for (prefill, decode, w), v in b.x.items():
         pair = p.pairs[prefill, decode, w]
         carriers = [("send", prefill), ("receive", decode)] if pair.on_nic else []
+        carriers += [("hand", prefill), ("take", decode)] if pair.inside else []
         for key in carriers + [("link", k) for k in pair.links]:
             moved.setdefault(key, []).append(v * (pair.bytes * b.unit[w]))
     for (c, w), f in b.f.items():
@@ -97,5 +98,6 @@ def _transfers(p: FleetProblem, b: Built, rest: str) -> None:
             row = total(Term(i, c / p.links[end]) for i, c in terms) <= 1.0
         else:
             room = [b.n[c] * -float(p.columns[c].gpus) for c in members.get(end, [])]
-            row = Expr([Term(i, c / p.nic[end]) for i, c in terms] + room) <= 0
+            port = p.inside if family in ("hand", "take") else p.nic
+            row = Expr([Term(i, c / port[end]) for i, c in terms] + room) <= 0
         _add(b, rest, family, end, row)

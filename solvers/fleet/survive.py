@@ -21,7 +21,7 @@ where sure:
 each[g,s,k]   nodes of g in a replica of k * sum(c in k) n[c] <= s * each[g,k] + all[k] * (1 - few[g,s])
 sure[l,k]  sum(c in k) (left[l,c] - n[c]) + sum(g) a[l,g] * each[g,k] <= all[k] * gone[l,k]
 gone[l,k]  sum(c in k) left[l,c]     <= all[k] * (1 - gone[l,k])
-rest busy, rest run, rest serve, rest out, rest in, rest send, rest receive, rest link
+rest busy, rest run, rest serve, rest out, rest in, rest send, rest receive, rest hand, rest take, rest link
            the rows of `flows.py` with left, rest f, rest x and share * rate
 
 Why no fleet that survives is cut off: take the mean over all losses of a[l,g] of its y[g] nodes in use. Rows

@@ -95,12 +95,14 @@ class Stock:
 
 @dataclass(frozen=True)
 class Transfer:
-    """What one request of a pair moves, over which links, and how long that takes."""
+    """What one request of a pair moves, over which links, and how long that takes; whether NICs or what is
+    `inside` a node may limit it."""
 
     bytes: float
     latency: float = 0.0
     links: tuple[str, ...] = ()
     on_nic: bool = True
+    inside: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ class FleetProblem:
     most_kinds: int | None = None
     survive: Survive | None = None
     feeds: Mapping[str, float] = field(default_factory=dict)  # watts: `feeds.py`
+    inside: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Numbers that would make the answer wrong in silence are mistakes of the caller."""

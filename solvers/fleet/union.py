@@ -58,16 +58,19 @@ def union(parts: Sequence[FleetProblem], weights: Sequence[float], demand: float
             raise ValueError(f"parts of a union differ in their {name}")
     columns, share, kinds = dict[str, Column](), dict[str, float](), dict[str, str]()
     pairs, nic, links = dict[Pair, Transfer](), dict[str, float](), dict[str, float]()
+    inside = dict[str, float]()
     for m, (p, weight) in enumerate(zip(parts, weights, strict=True)):
         columns |= {named(m, c): _renamed(column, partial(named, m)) for c, column in p.columns.items()}
         share |= {named(m, w): weight * part for w, part in p.share.items()}
         kinds |= {named(m, c): named(m, kind) for c, kind in p.kinds.items()}
         pairs |= {(named(m, a), named(m, b), named(m, w)): t for (a, b, w), t in p.pairs.items()}
         nic |= {named(m, group): each for group, each in p.nic.items()}
+        inside |= {named(m, group): each for group, each in p.inside.items()}
         links |= p.links
     return FleetProblem(
         *(columns, first.stocks, share, first.objective, demand, pairs, nic, links, first.budget, kinds),
         feeds=first.feeds,
+        inside=inside,
     )
 
 
@@ -137,6 +140,7 @@ def part_of(p: FleetProblem, s: FleetSolution, m: int, weight: float) -> FleetPr
         demand=None if p.demand is None else weight * p.demand,
         pairs=pairs,
         nic={own_name(g): x for g, x in p.nic.items() if own(g)[0] == m},
+        inside={own_name(g): x for g, x in p.inside.items() if own(g)[0] == m},
         kinds={own_name(c): own_name(p.kind(c)) for c in s.replicas if own(c)[0] == m},
         most_kinds=None,
     )

@@ -104,10 +104,14 @@ def test_a_budget_that_only_cuts_the_search_short_is_no_limit():
     assert [p.limit for p in priced(replace(found, bounding=cut), LIMITS, NO_BUDGET)] == ["nodes h100-sxm"]
 
 
+PEERS = {"peer_to_peer": True, "nic": "roce"}
+"""So that L4 send caches at their links' rates."""
+
+
 def nodes(*entries):
     """Nodes of (device, GPUs, count, dollars an hour)."""
     forms = [
-        Node(name=name, device=name, gpus_per_node=gpus, count=count, price_usd_per_hour=usd)
+        Node(name=name, device=name, gpus_per_node=gpus, count=count, price_usd_per_hour=usd, **PEERS)
         for name, gpus, count, usd in entries
     ]
     return resolve(Cluster(nodes=forms))

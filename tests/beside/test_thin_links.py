@@ -16,12 +16,12 @@ LINKED = """
 name: linked
 nodes:
   - {{name: h, device: h100-sxm, gpus_per_node: 1, zone: east}}
-  - {{name: l, device: l40s, gpus_per_node: 1, zone: west}}
+  - {{name: l, device: l40s, gpus_per_node: 1, nic: roce, zone: west}}
 links: [{{between: [east, west], gb_per_s: {gb_per_s}, latency_ms: 1}}]
 """
 ETHERNET = """
 name: ethernet
-nodes: [{{name: l, device: l40s, count: 4, gpus_per_node: 1, nic_gb_per_s: {gb_per_s}, nic: ethernet}}]
+nodes: [{{name: l, device: l40s, count: 4, gpus_per_node: 1, nic_gb_per_s: {gb_per_s}, nic: roce}}]
 """
 LOAD = {"isl": 4000, "osl": 200, "engine": "vllm"}
 
@@ -68,3 +68,15 @@ def test_zones_that_nothing_joins_say_so(tmp_path):
     p = plan(read_cluster(path), "llama-3.1-8b", **LOAD)
 
     assert "without a link from east to west these carry 0" in reasons(p)[f"{WHAT}, over h and l"]
+
+
+def test_a_node_without_peer_to_peer_is_thin_itself(tmp_path):
+    """Half of four L40S send 0.37 GB/s each."""
+    path = tmp_path / "c.yaml"
+    path.write_text("name: box\nnodes: [{name: l, device: l40s, gpus_per_node: 4}]\n")
+    p = plan(read_cluster(path), "llama-3.1-8b", **LOAD)
+
+    why = reasons(p)[f"{WHAT}, over l"]
+    assert (
+        "copies through the host's memory for half of l (no peer-to-peer between its GPUs) carry 0.74" in why
+    )

@@ -421,7 +421,7 @@ def simpler(best: dict[str, Any], chosen: float, specs: Sequence[Spec]) -> dict[
 
 
 H100 = {"name": "h", "count": 2, "device": "h100-sxm", "price_usd_per_hour": 24.0, "zone": "a"}
-L40S = {"name": "l", "count": 4, "device": "l40s", "price_usd_per_hour": 8.0, "zone": "b"}
+L40S = {"name": "l", "count": 4, "device": "l40s", "nic": "roce", "price_usd_per_hour": 8.0, "zone": "b"}
 LINK = {"between": ["a", "b"], "gb_per_s": 12.5, "latency_ms": 1.0}
 EIGHT_B = [(1024, 256, 0.75), (4096, 512, 0.25)]
 

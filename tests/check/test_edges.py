@@ -12,7 +12,7 @@ import pytest
 from planner.check import budgets, memory, queueing, routing, structure, totals, transfer
 from planner.check.case import Case, open_case
 from planner.plans.schema import Plan
-from tests.check.plans import dense, pair
+from tests.check.plans import Scene, Spec, dense, make, pair
 
 Document = dict[str, Any]
 
@@ -166,6 +166,38 @@ def nics(d: Document, x: float) -> None:
     route["kv_gb_per_s"] = x * 2 * d["problem"]["devices"]["h100-sxm"]["nic_gb_per_s"]
 
 
+def near() -> Plan:
+    """Llama-3.1-8B on one node: two prefill servers of one GPU, four that decode."""
+    node = {"name": "h", "count": 1, "device": "h100-sxm", "gpus_per_node": 8, "price_usd_per_hour": 20.0}
+    scene = Scene({"name": "box", "nodes": [node]}, "llama-3.1-8b", [(64, 128, 1.0)], {"gap": 0.01})
+    specs = [
+        Spec("p1", ["h"], count=2, role="prefill"),
+        Spec("d1", ["h"], count=4, role="decode", batch=24),
+        Spec("r1", ["h"], count=2),
+    ]
+    return make(scene, specs)
+
+
+def scale_up(d: Document, x: float) -> None:
+    """Over NVLink of 450 GB/s each."""
+    route = next(route for route in d["routing"] if route["prefill"])
+    route["kv_gb_per_s"] = x * 2 * d["problem"]["devices"]["h100-sxm"]["intra_gb_per_s"]
+
+
+def through_the_host(d: Document, x: float) -> None:
+    """Without peers and RDMA over TCP, 0.37 GB/s each."""
+    d["problem"]["cluster"]["nodes"][0] |= {"peer_to_peer": False, "nic": "ethernet"}
+    route = next(route for route in d["routing"] if route["prefill"])
+    route["kv_gb_per_s"] = x * 2 * 0.37
+
+
+def looped(d: Document, x: float) -> None:
+    """Without peers over the RDMA NICs of 50 GB/s."""
+    d["problem"]["cluster"]["nodes"][0]["peer_to_peer"] = False
+    route = next(route for route in d["routing"] if route["prefill"])
+    route["kv_gb_per_s"] = x * 2 * d["problem"]["devices"]["h100-sxm"]["nic_gb_per_s"]
+
+
 def link(d: Document, x: float) -> None:
     route = next(route for route in d["routing"] if route["prefill"])
     d["problem"]["cluster"]["links"][0]["gb_per_s"] = route["kv_gb_per_s"] / x
@@ -204,6 +236,9 @@ EDGES = {
     "shares": Edge(routing, dense, share, {"shares"}, 1.0, 1.00001),
     "GPUs of a stage": Edge(structure, dense, gpus_of_a_stage, {"stage_gpus"}, 1.0, 2.0),
     "NICs": Edge(transfer, pair, nics, {"nic_over"}),
+    "scale-up links": Edge(transfer, near, scale_up, {"inside_over"}),
+    "copies through the host": Edge(transfer, near, through_the_host, {"inside_over"}),
+    "NICs inside a node": Edge(transfer, near, looped, {"nic_over"}),
     "a link": Edge(transfer, pair, link, {"link_over"}),
 }
 

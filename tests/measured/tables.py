@@ -12,7 +12,7 @@ from planner.question.asked import Asked, read
 
 ANY = (1, 100_000)
 H100 = Node(name="h", device="h100-sxm", count=2, gpus_per_node=8, price_usd_per_hour=16.0, nic_gb_per_s=50)
-L4 = Node(name="l", device="l4", count=4, gpus_per_node=1, price_usd_per_hour=1.0, nic_gb_per_s=1)
+L4 = Node(name="l", device="l4", nic="roce", count=4, gpus_per_node=1, price_usd_per_hour=1.0, nic_gb_per_s=1)
 PROMPT = 1024 * 131072
 """Bytes of a prompt's cache: Llama-3.1-8B keeps 128 KiB a token."""
 

@@ -19,13 +19,13 @@ from solvers.fleet.goals import LATENCY, THROUGHPUT
 from solvers.fleet.types import FleetProblem
 
 GB = 1e9
-TWO = from_gpus("4xh100,4xl40s")
+TWO = from_gpus("4xh100,4xa100")
 LINKED = """
 name: linked
 nodes:
   - {name: h, device: h100-sxm, gpus_per_node: 2, zone: east}
-  - {name: l, device: l40s, gpus_per_node: 2, zone: west}
-  - {name: m, device: l40s, gpus_per_node: 2, zone: south}
+  - {name: l, device: l40s, nic: roce, gpus_per_node: 2, zone: west}
+  - {name: m, device: l40s, nic: roce, gpus_per_node: 2, zone: south}
 links:
   - {between: [east, west], gb_per_s: 8}
   - {between: [east, south], gb_per_s: 8}

@@ -1,5 +1,7 @@
 """Pairs: bands of transfers, NICs that are never full, groups with the same partners, bytes of stages."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from cluster_configs.reading import from_gpus, read_cluster
 from planner.candidates.candidate import Candidate, Design
 from planner.candidates.pairing import NO_EDGES, Edges, Pairing
-from planner.cost.transfer import Overlap
+from planner.cost.transfer import START_S, Overlap, inside_bytes_per_s, nic_bytes_per_s
 from planner.designs.shape import Stage
 from planner.inputs.workload import Bucket, Workload
 from planner.problems.pairs import (
@@ -25,7 +27,7 @@ from planner.problems.pairs import (
 )
 from solvers.fleet.types import Transfer
 
-TWO = from_gpus("4xh100,4xl40s")
+TWO = from_gpus("4xh100,4xa100")
 H, L = TWO.classes
 NODES = {n.id: n for n in TWO.classes}
 GB = 1e9
@@ -47,10 +49,11 @@ def grouped(*sides: Candidate, to: Traffic = traffic(), of: str = "plan", edges:
 
 
 def paired(p, d, to, of="plan", quick=(), pairing=None, timed=False, edges=NO_EDGES):
-    """Pairs of two sides with their NICs and links; `quick`: the groups whose NICs are never full, or all."""
+    """Pairs of two sides with their NICs and links; `quick`: groups whose ports are never full, or all."""
     groups, _ = grouped(p, d, to=to, of=of, edges=edges)
     names = {g.name for own in groups.values() for g in own} if quick == "all" else set(quick)
-    return pairs_of(groups, TWO, to, names, of, pairing, timed)
+    found = pairs_of(groups, TWO, to, (names, names), of, pairing, timed)
+    return found.pairs, found.nic, found.links
 
 
 def test_traffic_is_the_workloads():
@@ -141,7 +144,7 @@ def test_a_nic_that_can_be_half_full_is_a_limit(factor, quick):
     p = side("p", "prefill")
     _, member_of = grouped(p, to=heavy)
 
-    assert fast([p], member_of, NODES, heavy) == ({member_of["p"]} if quick else set())
+    assert fast([p], member_of, NODES, heavy, nic_bytes_per_s) == ({member_of["p"]} if quick else set())
 
 
 @pytest.mark.parametrize("change", [{"copies": {"0": 2.0}}, {"use": {"busy": {"0": 0.5}}}])
@@ -150,8 +153,8 @@ def test_copies_and_a_higher_rate_fill_a_nic_sooner(change):
     d, plain = side("d", "decode", **change), side("e", "decode")
     _, member_of = grouped(d, plain, to=heavy)
 
-    assert fast([plain], member_of, NODES, heavy) >= {member_of["e"]}
-    assert member_of["d"] not in fast([d], member_of, NODES, heavy)
+    assert fast([plain], member_of, NODES, heavy, nic_bytes_per_s) >= {member_of["e"]}
+    assert member_of["d"] not in fast([d], member_of, NODES, heavy, nic_bytes_per_s)
 
 
 def test_a_replica_of_more_gpus_has_more_nics():
@@ -159,7 +162,7 @@ def test_a_replica_of_more_gpus_has_more_nics():
     wide = side("d", "decode", gpus=2, design=Design(tp=2))
     _, member_of = grouped(wide, to=heavy)
 
-    assert fast([wide], member_of, NODES, heavy) == {member_of["d"]}
+    assert fast([wide], member_of, NODES, heavy, nic_bytes_per_s) == {member_of["d"]}
 
 
 def moves(*keys: tuple[str, str], on_nic: bool = False) -> dict:
@@ -199,9 +202,9 @@ def test_merging_keeps_who_may_send_to_whom(keys):
 def test_a_plans_pair_claims_what_it_bears(share):
     """Alone 10 ms, and of the promise so much is left that NICs may be busy just a share u: 10 / (1 - u) ms
     and the start of the transfer; a bit less, and it is the next smaller share; none at all: no pair."""
-    start_s, alone_s = 50e-6, 0.01
+    alone_s = 0.01
     most = alone_s / (1 - share) * 1.0001 if share else alone_s
-    p, d = side("p", "prefill", late_s=1.0 - most - start_s), side("d", "decode", L.id)
+    p, d = side("p", "prefill", late_s=1.0 - most - START_S), side("d", "decode", L.id)
     pairs, *_ = paired(p, d, traffic())
 
     assert [move.bytes for move in pairs.values()] == ([pytest.approx(GB / share)] if share else [])
@@ -210,7 +213,7 @@ def test_a_plans_pair_claims_what_it_bears(share):
 def test_the_bound_lets_a_pair_have_the_way_to_itself():
     """Its columns count the edge before: of a promise of a second 10.01 or 9.99 ms are left for 10."""
     p, d = side("p", "prefill", late_s=1.0), side("d", "decode", L.id)
-    edges = [Edges((1.0 - left - 50e-6, 1.0), ()) for left in (0.01001, 0.00999)]
+    edges = [Edges((1.0 - left - START_S, 1.0), ()) for left in (0.01001, 0.00999)]
     found = [paired(p, d, traffic(), "bound", edges=own)[0] for own in edges]
 
     assert [len(pairs) for pairs in found] == [1, 0]
@@ -231,13 +234,39 @@ def test_seconds_of_a_transfer_are_counted_where_latency_is_minimised():
     p, d = side("p", "prefill"), side("d", "decode", L.id, handoff_s={"0": 0.02})
 
     (move,) = paired(p, d, traffic(), timed=True)[0].values()
-    assert move.latency == pytest.approx(50e-6 + 0.02)  # the slower NIC, and the start
+    assert move.latency == pytest.approx(START_S + 0.02)  # the slower NIC, and the start
     (hidden,) = paired(side("p", "prefill", overlap={"0": Overlap(0.25, 0.01)}), d, traffic(), timed=True)[
         0
     ].values()
-    assert hidden.latency == pytest.approx(50e-6 + 0.02 - 0.01)  # of a bound, or a plan: banded to 10 ms
+    assert hidden.latency == pytest.approx(START_S + 0.02 - 0.01)  # of a bound, or a plan: banded to 10 ms
     (untimed,) = paired(p, d, traffic())[0].values()
     assert untimed.latency == 0.0
+
+
+def test_a_way_inside_nodes_is_a_limit_of_its_own():
+    """Of pairs of one class; NICs are none then."""
+    p, d = side("p", "prefill"), side("d", "decode")
+    groups, _ = grouped(p, d)
+    found = pairs_of(groups, TWO, traffic(), (set(), set()), "plan", None, False)
+    (move,) = found.pairs.values()
+
+    assert (move.on_nic, move.inside) == (False, True)
+    assert set(found.inside.values()) == {H.intra_bytes_per_s}
+    assert not found.nic
+    (free,) = paired(p, d, traffic(), quick="all")[0].values()
+    assert (free.on_nic, free.inside, free.bytes) == (False, False, GB)
+
+
+def test_without_peer_to_peer_a_gpu_fills_the_way_inside_its_node_far_sooner():
+    node = from_gpus("4xl40s").classes[0]
+    p = side("p", "prefill", node.id)
+    member_of = {p.id: "g"}
+
+    for gb, quick in ((0.1, {"g"}), (1.0, set())):
+        heavy = traffic(gb=gb)
+        assert fast([p], member_of, {node.id: node}, heavy, inside_bytes_per_s) == quick
+        peers = replace(node, peer_to_peer=True)
+        assert fast([p], member_of, {node.id: peers}, heavy, inside_bytes_per_s) == {"g"}
 
 
 def test_nics_are_those_of_the_two_classes():
@@ -306,7 +335,7 @@ def test_bytes_between_stages_cross_their_declared_link_once_each_time(tmp_path)
     path.write_text(
         "name: linked\nnodes:\n"
         "  - {name: h, device: h100-sxm, gpus_per_node: 2, zone: east}\n"
-        "  - {name: l, device: l40s, gpus_per_node: 2, zone: west}\n"
+        "  - {name: l, device: l40s, nic: roce, gpus_per_node: 2, zone: west}\n"
         "links:\n  - {between: [east, west], gb_per_s: 8}\n"
     )
     cluster = read_cluster(path)

@@ -8,8 +8,8 @@ from cluster_configs.reading import from_gpus, read_cluster
 from planner import plan
 from planner.candidates.candidate import Candidate, Design
 from planner.check import check
-from planner.cost.transfer import Overlap
-from planner.problems.ways import LATENCY_S, route, transfer_s
+from planner.cost.transfer import START_S, Overlap
+from planner.problems.ways import route, transfer_s
 from planner.question.asked import read
 from planner.question.posed import ask_of
 from planner.replicas.generate import generate
@@ -19,7 +19,7 @@ LINKED = """
 name: linked
 nodes:
   - {{name: h, device: h100-sxm, gpus_per_node: 2, zone: east}}
-  - {{name: l, device: l40s, gpus_per_node: 2, zone: west}}
+  - {{name: l, device: l40s, nic: roce, gpus_per_node: 2, zone: west}}
 links: [{{between: [east, west], gb_per_s: {gb_per_s}, latency_ms: 1}}]
 """
 
@@ -48,19 +48,19 @@ def test_the_slowest_of_both_nics_and_the_link_counts(tmp_path):
     way = route(*linked(tmp_path).classes, linked(tmp_path))
     p, d = candidate("prefill", 0.05), candidate("decode", 0.1)
 
-    assert transfer_s(p, d, way, "0", 4e9, ALONE) == pytest.approx(0.001 + 4 / 8)
-    assert transfer_s(p, d, way, "0", 4e8, ALONE) == pytest.approx(0.001 + 0.1)
+    assert transfer_s(p, d, way, "0", 4e9, ALONE) == pytest.approx(START_S + 0.001 + 4 / 8)
+    assert transfer_s(p, d, way, "0", 4e8, ALONE) == pytest.approx(START_S + 0.001 + 0.1)
     twice = replace(d, copies={"0": 2.0})
-    assert transfer_s(p, twice, way, "0", 4e9, ALONE) == pytest.approx(0.001 + 8 / 8)
+    assert transfer_s(p, twice, way, "0", 4e9, ALONE) == pytest.approx(START_S + 0.001 + 8 / 8)
 
 
 def test_others_on_the_link_make_it_longer_and_chunks_hide_some(tmp_path):
     way = route(*linked(tmp_path).classes, linked(tmp_path))
     p, d = candidate("prefill", 0.0), candidate("decode", 0.0)
 
-    assert transfer_s(p, d, way, "0", 4e9, (0, 0, 0.5)) == pytest.approx(0.001 + 1.0)
+    assert transfer_s(p, d, way, "0", 4e9, (0, 0, 0.5)) == pytest.approx(START_S + 0.001 + 1.0)
     hidden = replace(p, overlap={"0": Overlap(last=0.25, hidden_s=0.6)})
-    assert transfer_s(hidden, d, way, "0", 4e9, (0, 0, 0.5)) == pytest.approx(0.001 + 0.4)
+    assert transfer_s(hidden, d, way, "0", 4e9, (0, 0, 0.5)) == pytest.approx(START_S + 0.001 + 0.4)
 
 
 def test_inside_a_domain_the_scale_up_links_carry_it():
@@ -71,7 +71,7 @@ def test_inside_a_domain_the_scale_up_links_carry_it():
     p, d = candidate("prefill", over_nics), candidate("decode", over_nics / 2)
 
     took = transfer_s(p, d, way, "0", 8e9, ALONE)
-    assert took == pytest.approx(LATENCY_S + 1e9 / node.intra_bytes_per_s)
+    assert took == pytest.approx(START_S + 1e9 / node.intra_bytes_per_s)
 
 
 def test_zones_without_a_link_are_not_joined(tmp_path):

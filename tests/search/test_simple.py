@@ -7,6 +7,8 @@ from functools import cache
 
 import pytest
 
+from cluster_configs.resolving import resolve
+from cluster_configs.schema import Cluster
 from planner import api
 from planner.search import shortlists, simple
 from planner.search.find import find
@@ -88,10 +90,10 @@ def test_who_gives_up_nothing_gets_the_best():
 
 
 def test_where_only_pairs_keep_the_limits_one_kind_is_none():
+    peers = {"device": "l40s", "count": 2, "peer_to_peer": True, "nic": "roce"}
     plan = api.plan(
-        None,
+        resolve(Cluster.model_validate({"nodes": [peers]})),
         "qwen3-32b",
-        gpus="16xl40s",
         isl=1885,
         osl=2081,
         ttft_ms=588.5,

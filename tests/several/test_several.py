@@ -23,7 +23,8 @@ from planner.several.plan import plan_several
 
 NODES = [
     {"name": "h", "device": "h100-sxm", "count": 2, "gpus_per_node": 8, "price_usd_per_hour": 24.0},
-    {"name": "l", "device": "l40s", "count": 2, "gpus_per_node": 8, "price_usd_per_hour": 8.0},
+    {"name": "l", "device": "l40s", "count": 2, "gpus_per_node": 8, "price_usd_per_hour": 8.0}
+    | {"nic": "roce", "peer_to_peer": True},
 ]
 TWO = ("llama-3.1-8b", "qwen3-32b")
 VLLM = {"engine": "vllm"}

@@ -68,7 +68,10 @@ def _drawn(r: random.Random, objective: str) -> FleetProblem | None:
         "watts": r.uniform(2, 20),
     }
     kept = {b: x for b, x in budget.items() if r.random() < 0.2}
-    return FleetProblem(columns, stocks, share, goal(objective), demand, pairs, nic, p.links, kept)
+    inside = {g: 4.5 - rate for g, rate in nic.items()}
+    return FleetProblem(
+        columns, stocks, share, goal(objective), demand, pairs, nic, p.links, kept, inside=inside
+    )
 
 
 def _column(r: random.Random, g: str, gpus: int, node: int, role: str, buckets: list[str]) -> Column:
@@ -101,11 +104,13 @@ def _pairs(
         [g for g in groups if g.startswith("decode")],
         buckets,
     ]
-    return {
+    pairs = {
         key: Transfer(r.uniform(0.1, 2), r.uniform(0, 1), r.choice([(), ("k",)]), r.random() < 0.7)
         for key in product(*ends)
         if r.random() < 0.8
     }
+    own = random.Random(len(pairs))  # so that fleets of old stay
+    return {key: replace(t, inside=not t.on_nic and own.random() < 0.5) for key, t in pairs.items()}
 
 
 def kinded(p: FleetProblem, seed: int) -> FleetProblem:
@@ -327,6 +332,8 @@ def by_flows(p: FleetProblem, counts: dict[str, int]) -> float | None:
         moved = {key: p.pairs[key].bytes for key in x if key[end] == group and p.pairs[key].on_nic}
         gpus = sum(k * p.columns[c].gpus for c, k in counts.items() if p.columns[c].group == group)
         upper.append((dict(moved), p.nic[group] * gpus))
+        own = {key: p.pairs[key].bytes for key in x if key[end] == group and p.pairs[key].inside}
+        upper.append((dict(own), p.inside.get(group, 0.0) * gpus))
     for name, limit in p.links.items():
         over: dict[object, float] = {key: t.bytes for key, t in p.pairs.items() if name in t.links}
         inside = {(c, w): p.columns[c].sent[name][w] for c, w in f if name in p.columns[c].sent}

@@ -120,12 +120,16 @@ def moved(p, at, chosen):
     return sum(p.pairs[key].bytes * v for key, v in at.x.items() if chosen(key, p.pairs[key]))
 
 
-def nic(side):
+def port(side, name, over):
     def left(p, b, group, at):
-        room = p.nic[group] * sum(p.columns[c].gpus * at.n[c] for c in members(p, group))
-        return room - moved(p, at, lambda key, pair: key[side] == group and pair.on_nic)
+        each = getattr(p, name)[group]
+        room = each * sum(p.columns[c].gpus * at.n[c] for c in members(p, group))
+        return room - moved(p, at, lambda key, pair: key[side] == group and getattr(pair, over))
 
-    return left
+    def there(p, b):
+        return {key[side] for key, pair in p.pairs.items() if getattr(pair, over)}
+
+    return there, left
 
 
 def link(p, b, k, at):
@@ -230,8 +234,10 @@ ROWS: dict[str, Says] = {
     "serve": (lambda p, b: set(p.share), serve),
     "out": (ends(0), passed(0)),
     "in": (ends(1), passed(1)),
-    "send": (lambda p, b: {key[0] for key, pair in p.pairs.items() if pair.on_nic}, nic(0)),
-    "receive": (lambda p, b: {key[1] for key, pair in p.pairs.items() if pair.on_nic}, nic(1)),
+    "send": port(0, "nic", "on_nic"),
+    "receive": port(1, "nic", "on_nic"),
+    "hand": port(0, "inside", "inside"),
+    "take": port(1, "inside", "inside"),
     "link": (lambda p, b: {k for k in p.links if over(k, p, b)}, link),
     "nodes": (lambda p, b: set(p.stocks), lambda p, b, g, at: p.stocks[g].nodes - at.y[g]),
     "budget": (lambda p, b: set(p.budget), budget),
