@@ -30,7 +30,7 @@ from planner.search.limits import closer, left
 from planner.search.question import Question
 from planner.search.shortlists import LITTLE, ROUNDED, close_to, nearby
 from planner.search.sound import sound_fleet
-from planner.search.starts import of_one_kind
+from planner.search.starts import best_start
 from planner.search.traffic import realised
 from solvers import fleet
 from solvers.fleet.costs import highest
@@ -91,7 +91,7 @@ def find(question: Question, pool: Pool, limits: Limits) -> Found:
                 if s.objective is not None:
                     judged_ = realised(question, empty, left(limits, until), took_s)
                     if not rounds and not lines:
-                        best = _better(question, best, of_one_kind(question, empty, left(limits, until)))
+                        best = _better(question, best, best_start(question, empty, left(limits, until)))
             except OutOfTime:
                 if best is None:
                     raise

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from planner.inputs.options import Survive
 from planner.plans.found import Found, groups
 from planner.plans.operation import operate
 from planner.question.asked import read
@@ -55,10 +56,10 @@ def test_lines_of_an_interval_are_just_below_what_a_replica_draws_there(asked):
     candidates = {c.id: c for c in pool.candidates}
     told, drawn, before = [], [], []
     assert {candidates[c].role for c in cuts} == {"mixed", "prefill", "decode"}
-    for name, interval in known.items():
+    for name, interval in list(known.items())[:: len(known) // 40]:
         c, column = candidates[interval.of], stated.columns[name]
         high = full_rate(column)
-        for rate in np.linspace(max(column.least, 0.02 * high), high, 7)[:-1]:
+        for rate in np.linspace(max(column.least, 0.02 * high), high, 4)[:-1]:
             one = FleetSolution("optimal", None, None, "", {name: 1}, flows={(name, "0"): float(rate)})
             op = operate(pool.setup(c), c, {"0": float(rate)}, 1)
             told.append(highest(column, name, one))
@@ -149,5 +150,5 @@ def test_nothing_is_cut_where_a_rate_is_no_load_or_nodes_may_be_lost(asked):
 
     assert may_cut(question)
     assert not may_cut(replace(question, traffic=replace(question.traffic, share={"0": 0.5, "1": 0.5})))
-    assert not may_cut(posed("8xH100,8xH100", objective="gpus")[0])
-    assert not may_cut(posed("16xH100", survive="node")[0])
+    assert not may_cut(replace(question, survive=Survive()))
+    assert not may_cut(posed("1xH100", "qwen3-0.6b", "gpus", engine="vllm")[0])
