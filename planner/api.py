@@ -13,7 +13,7 @@ from model_zoo.schema import ModelCard
 from planner.calibration.counters import counted
 from planner.candidates.deadline import deadline
 from planner.cost.calibration import Calibration
-from planner.errors import Infeasible, InputError, OutOfTime
+from planner.errors import Infeasible, InputError, MeshwrightError, OutOfTime
 from planner.fleet.finish import finish
 from planner.fleet.solve import Posed, Solved, sound
 from planner.inputs.workload import Workload
@@ -29,6 +29,7 @@ from planner.question.posed import pose
 from planner.question.unheard import refuse
 from planner.search.limits import LEAST_S
 from planner.why.conflict import with_conflict
+from planner.why.rare_lengths import with_rare_lengths
 from solvers.linear import Limits
 
 LOOKING_SHARE = 0.7
@@ -159,17 +160,23 @@ def planned(
     try:
         with deadline(began + LOOKING_SHARE * limits.seconds):
             posed = Posed(*pose(asked))
-    except Infeasible as error:
-        made = _instead(asked, limits, began, tell)
+    except (Infeasible, OutOfTime) as error:
+        made = _instead(asked, limits, began, tell) if isinstance(error, Infeasible) else None
         if made is None:
-            raise with_conflict(error, asked, began + limits.seconds if explain else 0.0) from None
+            raise _explained(error, asked, began + limits.seconds if explain else 0.0) from None
         return made
     until = began + limits.seconds if explain else 0.0
     tell(f"solving over {len(posed.pool.candidates)} candidates")
     try:
         return sound(posed, limits, began, lambda fleets: finish(fleets, began, until))
     except (Infeasible, OutOfTime) as error:
-        raise with_conflict(error, posed.asked, until) from None
+        raise _explained(error, posed.asked, until) from None
+
+
+def _explained(error: Infeasible | OutOfTime, asked: Asked, end_s: float) -> MeshwrightError:
+    """The error with what decides: few long requests, or else limits that cannot be kept together."""
+    named = with_rare_lengths(error, asked, end_s)
+    return with_conflict(named, asked, end_s) if named is error else named
 
 
 def _replayed(asked: Asked, limits: Limits, began: float, tell: Progress, explain: bool) -> schema.Plan:
@@ -195,8 +202,8 @@ def _replayed(asked: Asked, limits: Limits, began: float, tell: Progress, explai
 
     try:
         return percentiles.replayed(asked, solve, late, tell)
-    except Infeasible as error:
-        raise with_conflict(error, asked, end if explain else 0.0) from None
+    except (Infeasible, OutOfTime) as error:
+        raise _explained(error, asked, end if explain else 0.0) from None
 
 
 def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:

@@ -112,6 +112,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "planner.why": {*PROBLEMS, "planner.plans", "planner.search", "planner.fit"},
     "planner.why.conflict": {*POSING, "planner.question.posed"},
+    "planner.why.rare_lengths": {*POSING, "planner.question.posed"},
     "planner.beside": {*POSING, "planner.question.posed", "planner.chains"},
     "planner.explain": {*POSING, "planner.question.posed", "planner.beside"},
     "planner.launch": {*PLAN, "planner.engines"},

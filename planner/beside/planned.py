@@ -8,15 +8,15 @@ from functools import cached_property
 
 from planner.beside.reasons import Fleet
 from planner.plans.found import Found, Group
-from planner.plans.schema import Alternative, Assumption, LongPrompt, Price
+from planner.plans.schema import Alternative, Assumption, LongPrompt, PlanWarning, Price
 from planner.question.asked import Asked
 from planner.search.question import Question
 from solvers.fleet.types import FleetSolution
 from solvers.linear import Limits, gap
 
-Line = Alternative | Assumption | LongPrompt | Price
-"""What a way says: another fleet, what an assumption decides, another way to compute a long prompt, or what
-more of a limit brings."""
+Line = Alternative | Assumption | LongPrompt | PlanWarning | Price
+"""What a way says: another fleet, what an assumption decides, another way to compute a long prompt, what more
+of a limit brings, or what a reader of the plan must know."""
 
 
 VAGUE = 0.05

@@ -18,6 +18,7 @@ from planner.beside.over_nodes import cut_over_nodes
 from planner.beside.pipelined_drafts import pipelined_drafts
 from planner.beside.planned import Line, Planned
 from planner.beside.prices import prices
+from planner.beside.rare_lengths import deciding_lengths
 from planner.beside.risk import risk_price
 from planner.beside.speculation import speculation
 from planner.beside.unlike import unlike
@@ -37,6 +38,7 @@ WAYS: tuple[Way, ...] = (
     chains,
     in_blocks,
     risk_price,
+    deciding_lengths,
     long_prompts,
     assumptions,
     prices,

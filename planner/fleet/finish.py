@@ -55,6 +55,7 @@ def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None
     for name, said in LINES.items():
         extras[name] = [line for line in lines if isinstance(line, said)]
     extras["alternatives"] = told_once(extras["alternatives"])
+    extras["warnings"] += [line for line in lines if isinstance(line, schema.PlanWarning)]
     extras["warnings"] += unsure_splits(found, planned.question.objective, extras["alternatives"])
     extras["experts"] = experts_of(planned.made, extra)
     seconds, space = time.perf_counter() - began, space_of(asked, simple.best)
