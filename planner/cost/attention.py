@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model_zoo.derive import kv_elements_per_token, kv_shards, state_bytes_per_seq
 from model_zoo.matrices import v_dim
@@ -69,10 +70,12 @@ class Load:
         tokens, keys = self.tokens[index], self.keys[index]
         return Load(self.sequences[index], self.context[index], tokens, keys, self.queries)
 
-    def in_turn(self) -> tuple[Load, Ints, Load]:
-        """The load without the prompts of servers that decode as well, which servers these are, and their
-        prompts alone."""
-        at = np.flatnonzero((self.tokens > 0) & (self.sequences > 0))
+    def in_turn(self, apart: NDArray[np.bool_]) -> tuple[Load, Ints, Load]:
+        """The load without the prompts of servers that decode as well and have both `apart` (n,), which
+        servers these are, and their prompts alone."""
+        at = np.flatnonzero((self.tokens > 0) & (self.sequences > 0) & apart)
+        if not len(at):
+            return self, at, self.take(at)
         tokens, alone = self.tokens.copy(), self.take(at)
         tokens[at] = 0.0
         return replace(self, tokens=tokens), at, replace(alone, sequences=0.0 * alone.sequences)

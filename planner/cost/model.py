@@ -88,6 +88,7 @@ class CostModel(Banded):
         self.prompts_first = named(self.engine).prompts_first
         self.ranks_gather = named(self.engine).balance_steps > 0
         self.shares_hops = named(self.engine).shares_hops
+        self.decodes_whole = named(self.engine).decodes_whole
         self.limit_watts = own_limit_watts(node_class)
 
     def step_times(self, designs: Designs, load: Load) -> StepTimes:
@@ -143,7 +144,11 @@ class CostModel(Banded):
     def engine_s(self, designs: Designs, sequences: Floats) -> Floats:
         """The engine's own share of a step without prompts, shape (n,): of each micro-batch, also of those
         that take turns."""
-        return self._engine_s(sequences, np.clip(sequences, 1.0, designs.pp))
+        return self._engine_s(sequences, self.decoding_batches(designs, sequences))
+
+    def decoding_batches(self, designs: Designs, sequences: Floats) -> Floats:
+        """Those that `sequences` decode in: one for each stage as far as they go round, or one of all."""
+        return np.asarray(np.clip(sequences, 1.0, 1 if self.decodes_whole else designs.pp))
 
     def concurrent(self, designs: Designs) -> Ints:
         """Micro-batches that pass the stages at once: one where these take turns."""
@@ -176,27 +181,26 @@ class CostModel(Banded):
     def _round_s(self, designs: Designs, load: Load) -> Floats:
         """Seconds of one round, shape (n,): every sequence gets a token, all prompt tokens their turn. An
         engine that computes prompts first has them in steps of their own, for which weights are read again
-        and which the host launches while the GPU still decodes (SGLang's overlap scheduler)."""
-        if not self.prompts_first:
-            kernels_s, engine_s = self._steps_s(designs, load)
-        else:
-            rest, at, prompts = load.in_turn()
-            kernels_s, engine_s = self._steps_s(designs, rest)
-            if len(at):
-                more = self._steps_s(designs.take(at), prompts)
-                kernels_s[at], engine_s[at] = kernels_s[at] + more[0], engine_s[at] + more[1]
+        and which the host launches while the GPU still decodes (SGLang's overlap scheduler); so has one that
+        cuts prompts, but not what decodes, into micro-batches of a pipeline."""
+        apart = self.prompts_first | (designs.pp > 1) & self.decodes_whole
+        rest, at, prompts = load.in_turn(apart)
+        kernels_s, engine_s = self._steps_s(designs, rest)
+        if len(at):
+            more = self._steps_s(designs.take(at), prompts)
+            kernels_s[at], engine_s[at] = kernels_s[at] + more[0], engine_s[at] + more[1]
         return np.asarray(self._launched_s(kernels_s, load, designs) + engine_s)
 
     def _steps_s(self, designs: Designs, load: Load) -> tuple[Floats, Floats]:
         """Seconds of the kernels of a round whose prompts and sequences are in the same steps, and of the
         engine itself, shape (n,) each.
 
-        k micro-batches share the work: pp of them, or as many as there are sequences. A round takes k times
-        the fullest stage, and never less than one micro-batch's way through all stages; where stages take
-        turns, k times that way.
+        k micro-batches share the work: pp of them, or `decoding_batches` without prompts. A round takes k
+        times the fullest stage, and never less than one micro-batch's way through all stages; where stages
+        take turns, k times that way.
         """
         cut = (load.tokens > 0) & (not self.takes_turns)
-        k = np.where(cut, designs.pp, np.clip(load.sequences, 1.0, designs.pp))
+        k = np.where(cut, designs.pp, self.decoding_batches(designs, load.sequences))
         own = load.divided(k, designs.cp)
         fullest, all_stages = self._stages_s(designs, own)
         waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)

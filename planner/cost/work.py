@@ -21,7 +21,7 @@ def seconds_by_work(model: CostModel, designs: Designs, load: Load) -> dict[str,
     fullest. What their layers take beyond them is messages. No more exact than `step_s` itself.
     """
     at = load.over(len(designs), model.computed)
-    k = float(np.clip(at.sequences, 1.0, designs.pp)[0])
+    k = float(model.decoding_batches(designs, at.sequences)[0])
     own, counts = at.divided(k, designs.cp), model.layers_by_kind
     parts = [model.layers.computed_s(kind, own, designs) for kind in model.kinds]
     attention, routed, dense = (sum(n * p[i] for n, p in zip(counts, parts, strict=True)) for i in range(3))

@@ -95,7 +95,8 @@ class Engine:
     `sends_wide`: generations on which tokens go by DeepEP to experts beyond a scale-up domain, two batches
     taking turns (planner/cost/exchange.py). `balance_steps`: that attention-dp ranks of public recipes wait
     for each other's prompts at most. `prompts_first`: while prompts wait, a step has them alone and nobody
-    decodes. `shares_hops`: each rank of a pipeline stage's tp sends a part of a message, which the
+    decodes. `decodes_whole`: stages of a pipeline pass on prompts in micro-batches, but all decoding
+    sequences in one. `shares_hops`: each rank of a pipeline stage's tp sends a part of a message, which the
     receivers gather; `hop_s`: seconds of its host for each boundary of stages. `past_windows`: share of a
     context whose cache it keeps at least in layers that look back over a window alone (0: the window's).
     `expert_kernels` that plans ask it for, by generation and precision of the
@@ -121,6 +122,7 @@ class Engine:
     admits_whole: bool = False
     prompts_first: bool = False
     shares_hops: bool = False
+    decodes_whole: bool = False
     hop_s: float = 0.0
     past_windows: float = 0.0
     expert_kernels: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)

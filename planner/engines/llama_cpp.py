@@ -42,6 +42,7 @@ LLAMA_CPP: Final = Engine(
     reserve_bytes=_reserve_bytes,
     block_tokens=1,  # cells
     hop_s=2e-4,  # medians of public runs on 4 GPUs: 0.25 and 0.29 ms, on 8: 0.11 and 0.12 (XiongjieDai)
+    decodes_whole=True,  # `llama_decode` cuts a batch into micro-batches of 512 (pull 6017)
     logit_bytes=4.0,  # fp32
     offloads=Offloads("pp", layers=True, popular=False),
     # docs/speculative.md, common/speculative.cpp (draft-mtp and draft-eagle3 since 2026)

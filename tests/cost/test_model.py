@@ -53,7 +53,7 @@ MIXED = Load.of(np.array([64.0, 0.0, 64.0]), 1000.0, np.array([0.0, 2048.0, 2048
 
 
 def test_a_load_in_turn_is_what_decodes_and_the_prompts_beside_it():
-    rest, at, prompts = MIXED.in_turn()
+    rest, at, prompts = MIXED.in_turn(np.ones(3, dtype=bool))
 
     assert at.tolist() == [2]
     assert rest.sequences.tolist() == [64, 0, 64]
@@ -323,3 +323,25 @@ def test_stages_that_take_turns_have_the_engines_seconds_once_a_micro_batch():
     by_hand = 4 * model.tuning.step_s + 8 * model.tuning.sequence_s
     assert model.takes_turns
     assert model.engine_s(at, np.array([8.0]))[0] == pytest.approx(by_hand)
+
+
+def test_llama_cpp_decodes_all_sequences_in_one_micro_batch():
+    """Two stages of half the layers: 64 sequences pass both one after the other, as on one GPU with both but
+    for the hop; engines that cut them have half of them in each stage at any time, and are done sooner."""
+    load, none = Load.of(64.0, 4000.0), Load.of(1.0, 1.0)
+    one, two = tensor_parallel(1), designs((1, 2, 1, 1, 1))
+    whole, cut = cost(engine="llama.cpp"), cost(engine="vllm")
+
+    hop_s = whole.step_s(two, none)[0] - whole.step_s(one, none)[0]
+    assert whole.step_s(two, load)[0] == pytest.approx(whole.step_s(one, load)[0] + hop_s, rel=0.02)
+    assert cut.step_s(two, load)[0] < 0.8 * cut.step_s(one, load)[0]
+    assert whole.engine_s(two, np.array([64.0])) == whole.engine_s(one, np.array([64.0]))
+
+
+def test_prompts_never_shorten_a_step_of_llama_cpp_in_a_pipeline():
+    two, new = designs((1, 2, 1, 1, 1)), np.array([1.0, 64.0, 1024.0])
+    model = cost(engine="llama.cpp")
+
+    alone = model.step_s(two, Load.of(64.0, 4000.0))[0]
+    with_prompts = [model.step_s(two, Load.of(64.0, 4000.0, n, n / 2))[0] for n in new]
+    assert alone < with_prompts[0] < with_prompts[1] < with_prompts[2]
