@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.choice.rates import PLANS, of_random, read, shipped, whole_share
-from benchmarks.roofline import Ratio
+from benchmarks.roofline import BEYOND, Ratio
 from planner.check.case import Case, open_case
 from tests.check.plans import dense, pipeline
 
@@ -68,3 +68,7 @@ def test_designs_beyond_the_best_product_are_counted():
     found = [Ratio({"role": "mixed"}, {"compute": x}) for x in (0.5, 1.5)]
 
     assert of_random(found, 3).splitlines()[1].split() == ["mixed", "2", "1", "1.00", "1.50"]
+
+
+def test_no_shipped_plan_computes_faster_than_anything_that_was_measured():
+    assert [name for name, share in shipped() if share > BEYOND] == []
