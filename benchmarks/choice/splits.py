@@ -25,6 +25,7 @@ from benchmarks.split_runs import Run, predict, run_of, side_of
 from benchmarks.truth import SERVING, Row, as_asked, checkpoint, deepseek
 from benchmarks.truth import table as read
 from cluster_configs.reading import from_gpus
+from planner.cost.transfer import nic_bytes_per_s
 from planner.errors import InputError
 from planner.predict.predictions import predict_rows
 from planner.problems.ways import route
@@ -270,4 +271,6 @@ def sent_inside_s(asked: Row) -> float:
     cluster = from_gpus(f"2x{asked['device']}")
     way = route(cluster.classes[0], cluster.classes[0], cluster)
     assert way is not None
-    return way.latency_s + max(way.alone_s((side.alone_s(float(asked["isl"])),) * 2, 0.0))
+    node = cluster.classes[0]
+    over_nics = side.alone_s(float(asked["isl"])) * node.nic_bytes_per_s / nic_bytes_per_s(node)
+    return way.latency_s + max(way.alone_s((over_nics, over_nics), 0.0))

@@ -86,6 +86,7 @@ class CostModel(Banded):
         self.graph_tokens = usual if told.graph_tokens is None else told.graph_tokens
         self.graphs_alone = named(self.engine).graphs_alone
         self.prompts_first = named(self.engine).prompts_first
+        self.rank_waits = named(self.engine).rank_waits.get(generation, 1.0)
         self.ranks_gather = named(self.engine).balance_steps > 0
         self.shares_hops = named(self.engine).shares_hops
         self.decodes_whole = named(self.engine).decodes_whole
@@ -203,7 +204,7 @@ class CostModel(Banded):
         k = np.where(cut, designs.pp, self.decoding_batches(designs, load.sequences))
         own = load.divided(k, designs.cp)
         fullest, all_stages = self._stages_s(designs, own)
-        waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp, 1.0)
+        waits = np.where(designs.attn_dp > 1, self.tuning.attn_dp * self.rank_waits, 1.0)
         hops = self.hops_s(designs, own)
         if self.takes_turns:
             return k * (all_stages * waits + hops), self._engine_s(load.sequences, k)

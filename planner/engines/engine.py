@@ -94,10 +94,11 @@ class Engine:
     {name}; HEAD is the checkpoint of a head that was trained for the model.
     `sends_wide`: generations on which tokens go by DeepEP to experts beyond a scale-up domain, two batches
     taking turns (planner/cost/exchange.py). `balance_steps`: that attention-dp ranks of public recipes wait
-    for each other's prompts at most. `prompts_first`: while prompts wait, a step has them alone and nobody
-    decodes. `decodes_whole`: stages of a pipeline pass on prompts in micro-batches, but all decoding
-    sequences in one. `shares_hops`: each rank of a pipeline stage's tp sends a part of a message, which the
-    receivers gather; `hop_s`: seconds of its host for each boundary of stages. `past_windows`: share of a
+    for each other's prompts at most; `rank_waits`: by generation, what steps of such ranks take beyond what
+    the calibration has. `prompts_first`: while prompts wait, a step has them alone and nobody decodes.
+    `decodes_whole`: stages of a pipeline pass on prompts in micro-batches, but all decoding sequences in one.
+    `shares_hops`: each rank of a pipeline stage's tp sends a part of a message, which the receivers gather;
+    `hop_s`: seconds of its host for each boundary of stages. `past_windows`: share of a
     context whose cache it keeps at least in layers that look back over a window alone (0: the window's).
     `expert_kernels` that plans ask it for, by generation and precision of the
     experts: families (planner/designs/precision.py) of ranks that all have the same tokens, and of
@@ -129,6 +130,7 @@ class Engine:
     keeps_idle: AbstractSet[str] | None = None
     drafts: Mapping[str, str] = field(default_factory=dict)
     balance_steps: float = 0.0
+    rank_waits: Mapping[str, float] = field(default_factory=dict)
     sends_wide: Generations = frozenset()
     graph_tokens: Callable[[Replaying], float] = no_graphs
     graphs_alone: bool = False

@@ -64,6 +64,12 @@ def _graph_tokens(asked: Replaying) -> float:
     return 2048.0 if asked.latent else np.inf
 
 
+RANK_WAITS: Final = {"hopper": 1.28, "cdna4": 1.28}
+"""Steps of attention-dp ranks against those of the calibration, in whose fit SGLang has none. Measured over
+predicted TPOT of DeepSeek-R1's decode workers of 8 ranks, in the median: 1.28 on H200 (6 runs of InferenceX
+and aiconfigurator) and 1.31 on MI355X (14 runs with MoRI, `--deepep-mode normal`), of which the former is
+taken for both. On GB200 it is 0.94 with SGLang 0.5.8.post1 and weights in 8 bits, 1.13 over all versions."""
+
 SGLANG: Final = Engine(
     name="sglang",
     generations=GENERATIONS,
@@ -78,6 +84,7 @@ SGLANG: Final = Engine(
     cache={"fp8": FROM_AMPERE | MI300},
     sparse=frozenset({"hopper", "blackwell_dc"}) | MI300,
     prompts_first=True,
+    rank_waits=RANK_WAITS,
     graph_tokens=_graph_tokens,
     graphs_alone=True,
     past_windows=0.8,  # --swa-full-tokens-ratio

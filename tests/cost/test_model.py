@@ -49,6 +49,24 @@ def test_a_prompt_of_4096_on_llama_8b_takes_its_flops():
     assert step == pytest.approx(0.1, rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("engine", "device", "times"), [("sglang", "h200", 1.28), ("sglang", "b200", 1.0), ("vllm", "h200", 1.0)]
+)
+def test_steps_of_attention_dp_ranks_take_longer_on_sglang_and_hopper(engine, device, times):
+    """All but the engine's own seconds of a step, and only where there are such ranks."""
+    waits, none = (
+        cost(SPARSE_MOE, device=device, engine=engine, by=Calibration(base=replace(Tuning(), attn_dp=x)))
+        for x in (1.0, 1.0 / times)
+    )
+    ranks, alone = designs((1, 1, 8, 1, 8)), designs((8, 1, 1, 8, 1))
+    load, own_s = Load.of(64, 1000), Tuning().step_s + 64 * Tuning().sequence_s
+
+    with_waits, without = (float(model.step_s(ranks, load)[0]) - own_s for model in (waits, none))
+    assert with_waits == pytest.approx(times * without)
+    assert waits.rank_waits == times
+    assert waits.step_s(alone, load) == pytest.approx(none.step_s(alone, load))
+
+
 MIXED = Load.of(np.array([64.0, 0.0, 64.0]), 1000.0, np.array([0.0, 2048.0, 2048.0]), 1024.0)
 
 
