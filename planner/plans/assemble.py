@@ -172,7 +172,8 @@ Price = Sequence[tuple[int, float]]
 def proof(
     best: Found, chosen: Found, price: Price, seconds: float, seed: int, space: schema.Space
 ) -> schema.Proof:
-    """The proof line's numbers: of the best fleet, and what the chosen one gives up for its simplicity."""
+    """The proof line's numbers: of the best fleet, and what the chosen one gives up for its simplicity. What
+    was not looked at in time may be better than the best of all that was."""
     s, own = best.solution, chosen.solution.objective
     assert s.objective is not None
     assert s.bound is not None
@@ -180,6 +181,8 @@ def proof(
     bound = objective if s.status == "optimal" else s.bound  # equal but for rounding: solvers.linear.EXACT
     open_: schema.Status = "not_closed" if best.unclosed else "time_limit"
     status = s.status if s.status in ("optimal", "within_gap", "interrupted") else open_
+    if space.late and status != "interrupted":
+        status = "time_limit"
     return schema.Proof(
         objective=objective,
         bound=bound,
@@ -205,6 +208,8 @@ def idle(found: Found, made: Sequence[Group], given_up: float) -> list[schema.Pl
 
     def why(node: NodeClass, left: int) -> str:
         sizes = [gpus for c in found.pool.candidates if (gpus := c.gpus_on(node.id))]
+        if not sizes and any(name == node.id for name, _ in found.pool.unseen):
+            return "the time was over before all that could run on this class was looked at"
         if not sizes:
             return "no replica of this model fits on this class and keeps the SLO"
         if given_up and found.objective.more:

@@ -9,7 +9,7 @@ from planner.candidates.columns import FEW
 from planner.candidates.largest import MOST_SEQUENCES
 from planner.candidates.setup import Made
 from planner.plans.found import Found
-from planner.plans.schema import Cap, Space
+from planner.plans.schema import OUT_OF_TIME, Cap, Space
 from planner.problems.feeds import SHARES
 from planner.question.asked import Asked
 from planner.replicas.alike import MOST_GPUS
@@ -39,7 +39,7 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
     """Every cap in force, those of kinds of replica that there are."""
     pool, nodes = found.pool, {node.id: node for node in found.cluster.classes}
     if pool.late:
-        yield Cap(what="operating points looked at before the time was over", value=pool.columns, binds=True)
+        yield Cap(what=OUT_OF_TIME + _not_seen(pool), value=pool.columns, binds=True)
     gpus = max(node.gpus for node in nodes.values())
     own = [made.setup for made in pool.plain if made.node is not None]
     usual, sizes = sum(len(s.designs) for s in own), sum(s.left_out for s in own)
@@ -85,6 +85,15 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         yield Cap(what=what, value=fleet_survive.LOSSES, binds=many > fleet_survive.LOSSES)
     if asked.offload and pool.made:
         yield Cap(what="placements in host memory: the fewest bytes away for each batch", value=1, binds=True)
+
+
+def _not_seen(pool: Pool) -> str:
+    """What the time did not suffice for, by class."""
+    engines: dict[str, list[str]] = {}
+    for node, engine in pool.unseen:
+        engines.setdefault(node, []).append(engine)
+    named = "; ".join(f"{', '.join(own)} on {node}" for node, own in engines.items())
+    return f" (none of {named})" if named else ""
 
 
 def _held(made: Made, capped: Collection[str]) -> bool:

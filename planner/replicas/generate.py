@@ -14,8 +14,8 @@ import numpy as np
 
 from cluster_configs.schema import ClusterLink, NodeClass
 from planner.candidates import deadline
-from planner.candidates.ask import Ask
-from planner.candidates.candidate import Candidate
+from planner.candidates.ask import Ask, serving
+from planner.candidates.candidate import Candidate, Key
 from planner.candidates.columns import Columns, alone, decoding, prefilling
 from planner.candidates.dominance import undominated
 from planner.candidates.offers import Offer, Standing
@@ -54,21 +54,33 @@ def generate(
         except OutOfTime:
             cut = True
         pairing: Pairing | None = _pairing(first, ask)
-        found, columns, late = offered(first, ask, pairing, edges)
+        found, columns, late, seen = offered(first, ask, pairing, edges)
+        unseen = _unseen(classes, ask, seen, None if cut else {m.key for m in first}) if late or cut else ()
         late = late or cut
     else:
         first, pairing, columns, late = list(given.made.values()), given.pairing, given.columns, given.late
+        unseen = given.unseen
         found = [c for c in given.candidates if c.engine not in ask.mixing or not c.design.stages]
     made = {own.key: own for own in first}
     for kind in (kind for kind in KINDS if kind.several and not late):
         own = list(varied(kind.made(replace(space, found=found)), ask, VARIANTS))
-        more, looked, late = offered(own, ask, pairing, edges)
+        more, looked, late, _ = offered(own, ask, pairing, edges)
         made, found, columns = made | {m.key: m for m in own}, found + more, columns + looked
     phases = {(c.role, c.engine) for c in found}
     whole = [c for c in found if c.role == "mixed" or {("prefill", c.engine), ("decode", c.engine)} <= phases]
     if late and not whole:
         raise deadline.late()
-    return Pool(tuple(_left(whole, classes, ask)), made, columns, edges, pairing, late)
+    return Pool(tuple(_left(whole, classes, ask)), made, columns, edges, pairing, late, unseen)
+
+
+def _unseen(
+    classes: Sequence[NodeClass], ask: Ask, seen: Collection[Key], there: Collection[Key] | None
+) -> tuple[tuple[str, str], ...]:
+    """Classes with the engines of which no replica was looked at, of those that are `there`; None: not all
+    are known."""
+    looked, known = ({(k.where, k.engine) for k in keys or ()} for keys in (seen, there))
+    every = [(node.id, engine) for node in classes for engine in serving(node, ask)]
+    return tuple(one for one in every if one not in looked and (there is None or one in known))
 
 
 def varied(made: Iterable[Made], ask: Ask, variants: Collection[Variant]) -> Iterator[Made]:
@@ -82,18 +94,20 @@ def varied(made: Iterable[Made], ask: Ask, variants: Collection[Variant]) -> Ite
 
 def offered(
     made: Iterable[Made], ask: Ask, pairing: Pairing | None, edges: Edges
-) -> tuple[list[Candidate], int, bool]:
-    """The candidates of setups, how many operating points were looked at, and whether the deadline passed
-    before all of them were."""
-    found, looked = list[Candidate](), 0
+) -> tuple[list[Candidate], int, bool, set[Key]]:
+    """The candidates of setups, how many operating points were looked at, whether the deadline passed before
+    all of them were, and of which setups some were."""
+    found, looked, seen = list[Candidate](), 0, set[Key]()
     try:
         for own, index, roles in _in_turns(made):
             for offer in _offers(own.setup, index, roles, Standing(own.node, own.key, pairing), edges):
                 looked += len(offer)
+                seen.add(own.key)
                 found += offer.candidates(ask.counts)
+            seen.add(own.key)
     except OutOfTime:
-        return found, looked, True
-    return found, looked, False
+        return found, looked, True, seen
+    return found, looked, False, seen
 
 
 def _in_turns(made: Iterable[Made]) -> Iterator[tuple[Made, Ints, Sequence[Role]]]:
@@ -112,7 +126,7 @@ def every_offered(
     made: Iterable[Made], ask: Ask, pairing: Pairing | None, edges: Edges
 ) -> tuple[list[Candidate], int]:
     """Like `offered`, but raises OutOfTime beyond the deadline."""
-    found, looked, late = offered(made, ask, pairing, edges)
+    found, looked, late, _ = offered(made, ask, pairing, edges)
     if late:
         raise deadline.late()
     return found, looked

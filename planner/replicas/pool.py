@@ -13,7 +13,8 @@ from planner.candidates.setup import Made, Setup
 @dataclass(frozen=True)
 class Pool:
     """`columns`: operating points of designs that were looked at; `edges` of prefill/decode pairs at which
-    those stand. `late`: the time was over before all were."""
+    those stand. `late`: the time was over before all were; `unseen`: then classes with the engines of which
+    none was."""
 
     candidates: tuple[Candidate, ...]
     made: Mapping[Key, Made]
@@ -21,6 +22,7 @@ class Pool:
     edges: Edges = NO_EDGES
     pairing: Pairing | None = None
     late: bool = False
+    unseen: tuple[tuple[str, str], ...] = ()
 
     def setup(self, c: Candidate) -> Setup:
         """The setup that `c` is a design of."""

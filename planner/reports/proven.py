@@ -86,7 +86,8 @@ def ended(p: Proof, limit_s: float) -> str:
     Where it had time left, no further split of designs brings them together: often one node is a larger step
     than the gap asked for.
     """
-    stopped = "out of time: " if p.seconds >= LATE * limit_s else "the bound is loose: "
+    late = p.space.late or p.seconds >= LATE * limit_s
+    stopped = "out of time: " if late else "the bound is loose: "
     loose = "the bound is loose: "
     return {"time_limit": stopped, "not_closed": loose, "interrupted": "interrupted: "}.get(p.status, "")
 

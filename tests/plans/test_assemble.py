@@ -17,7 +17,7 @@ from planner.plans.assemble import idle, proof, replica
 from planner.plans.experts import experts_of
 from planner.plans.found import groups
 from planner.plans.placement import place
-from planner.plans.schema import Space
+from planner.plans.schema import OUT_OF_TIME, Cap, Space
 from planner.plans.space import space_of, words
 from solvers.linear import Limits
 from tests.beside.solved import solved
@@ -149,7 +149,7 @@ def test_the_proof_is_of_the_best_and_says_what_the_chosen_gives_up():
     assert [(k.kinds, k.objective) for k in p.kinds] == [(1, 9.0), (2, 10.0)]
     exact = replace(best, solution=replace(best.solution, status="optimal"))
     assert proof(exact, exact, [], 1.5, 3, SPACE).bound == 10.0
-    odd = replace(best, solution=replace(best.solution, status="infeasible"))
+    odd = replace(best, solution=replace(best.solution, status="infeasible"), unclosed="")
     assert proof(odd, odd, [], 1.5, 3, SPACE).status == "time_limit"
 
 
@@ -165,6 +165,27 @@ def test_a_gap_that_no_time_would_close_is_said_with_its_reason(ended, status, w
 
     assert (p.status, p.why, p.exit_code) == (status, why, code)
     assert p.model_dump().get("why", "") == why
+
+
+@pytest.mark.parametrize("status", ["optimal", "within_gap"])
+def test_what_is_best_of_a_space_that_time_cut_short_is_not_proven(status):
+    found = fleet()[1]
+    best = replace(found, solution=replace(found.solution, objective=10.0, bound=10.0, status=status))
+    late = Cap(what=f"{OUT_OF_TIME} (none of vllm on l4)", value=9, binds=True)
+    p = proof(best, best, [], 1.5, 3, SPACE.model_copy(update={"complete": False, "caps": [late]}))
+
+    assert (p.status, p.exit_code, p.why) == ("time_limit", 4, "")
+    assert proof(best, best, [], 1.5, 3, SPACE).status == status
+
+
+def test_a_class_that_there_was_no_time_for_is_idle_for_that_reason():
+    found = fleet()[1]
+    none = replace(found.pool, candidates=(), late=True, unseen=(("h100-sxm", "sglang"),))
+    (note,) = idle(replace(found, pool=none), [], 0.0)
+
+    assert note.message.endswith(
+        "idle: the time was over before all that could run on this class was looked at"
+    )
 
 
 def test_a_cheapest_fleet_is_the_smallest():

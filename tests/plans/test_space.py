@@ -11,6 +11,7 @@ from planner.inputs.options import Options, Survive
 from planner.inputs.workload import Bucket, Workload
 from planner.objectives import COST, ENERGY, LATENCY
 from planner.plans import space
+from planner.plans.schema import OUT_OF_TIME
 from planner.plans.space import space_of, words
 from planner.replicas.pool import Pool
 
@@ -61,6 +62,15 @@ def test_a_small_space_is_whole_and_counts_what_it_looked_at():
 
     assert (told.considered, told.kept, told.complete) == (3 + 40, 3, True)
     assert [cap.what.split(" (")[0] for cap in told.caps] == [GPUS, USUAL, SEQUENCES]
+
+
+def test_what_there_was_no_time_for_is_named_by_class():
+    unseen = (("l4", "sglang"), ("l4", "trtllm"), ("h20", "vllm"))
+    told = space_of(asked(), found(late=True, columns=9, unseen=unseen))
+
+    assert told.late
+    assert told.caps[0].what == f"{OUT_OF_TIME} (none of sglang, trtllm on l4; vllm on h20)"
+    assert not space_of(asked(), found()).late
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from planner.candidates.points import batched
 from planner.candidates.setup import Made
 from planner.designs.shape import Precisions
 from planner.engines import NAMES as ENGINES
+from planner.errors import OutOfTime
+from planner.replicas import generate as generating
 from planner.replicas.alike import setup
 from planner.replicas.generate import _in_turns, generate
 from tests.candidates.samples import CHAT, TWO, ask, node, one_setup
@@ -127,3 +129,22 @@ def test_where_designs_are_many_every_setup_has_its_turn_before_any_is_done(monk
         looked = [i for engine, index in turns for i in index if engine == own.key.engine]
         assert sorted(looked) == own.setup.fitting.tolist()
     assert len(turns) == 6
+
+
+def test_engines_that_there_was_no_time_for_are_named(monkeypatch):
+    """The time is over with the second engine."""
+    offers = generating._offers
+
+    def stopped(s, fits, roles, at, edges):
+        if at.key.engine == "sglang":
+            raise OutOfTime("over")
+        return offers(s, fits, roles, at, edges)
+
+    monkeypatch.setattr(generating, "_offers", stopped)
+    found = pool(engines=("vllm", "sglang", "trtllm"))
+
+    assert found.late
+    assert {c.engine for c in found.candidates} == {"vllm"}
+    assert found.unseen == (("h100-sxm", "sglang"), ("h100-sxm", "trtllm"))
+    monkeypatch.undo()
+    assert pool(engines=("vllm", "sglang", "trtllm")).unseen == ()

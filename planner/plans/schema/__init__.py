@@ -26,7 +26,7 @@ from planner.plans.schema.beside import (
     Survives,
 )
 from planner.plans.schema.parts import Count, NonNegative, Part, Price, Role, Share, Status
-from planner.plans.schema.proof import Band, Cap, KindCount, PlanWarning, Predicted, Proof, Space
+from planner.plans.schema.proof import OUT_OF_TIME, Band, Cap, KindCount, PlanWarning, Predicted, Proof, Space
 from planner.plans.schema.replica import (
     Cache,
     Draft,

@@ -57,6 +57,10 @@ class Cap(Part):
     left_out: Annotated[int, Field(ge=0)] | None = None
 
 
+OUT_OF_TIME = "operating points looked at before the time was over"
+"""The cap of a space that was not looked through in time; what of it was not may follow."""
+
+
 class Space(Part):
     """What the bound speaks of; `caps`: every limit in force that is not an engine's or the model's own."""
 
@@ -65,6 +69,11 @@ class Space(Part):
     complete: bool
     what: str
     caps: list[Cap] = []
+
+    @property
+    def late(self) -> bool:
+        """Whether the time was over before all of it was looked at."""
+        return any(cap.what.startswith(OUT_OF_TIME) for cap in self.caps)
 
 
 class KindCount(Part):
