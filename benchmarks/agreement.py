@@ -4,7 +4,7 @@
 and without, and some dozen problems more; says every replica as a row of `predict`; and prints the worst
 differences of TTFT, TPOT, tokens/s and watts. Exit code 1 where one is beyond `MOST`.
 
-With a rate a replica gets its own share of it at random. Without, as many requests are in flight on it as
+At random a replica gets its own share of the rate. In a closed loop, as many requests are in flight on it as
 the plan has there by Little's law; but prompts come to a prefill replica at random in either case. Not every
 design can be said as a row (`UNSAID`); those are counted.
 """
@@ -174,7 +174,7 @@ def _bucket(asked: Asked, g: Group, w: int) -> str:
 def _load(asked: Asked, g: Group) -> Cells:
     """What comes to one replica: requests/s at random, or so many always in flight."""
     op, ranks = g.operation, g.candidate.design.attn_dp
-    if asked.workload.rate_rps is not None:
+    if asked.workload.loop == "open":
         rate = float(op.rate.sum()) * ranks
         return {"rate_rps": repr(rate), "percentile": asked.workload.slo.percentile}
     if g.candidate.role == "prefill" or g.setup.mix.steps == 0:

@@ -128,7 +128,7 @@ def _line(mix: Mix, model: str, tpot_ms: float | None) -> str:
 def _found(mix: Mix, model: str, tpot_ms: float | None, way: Way) -> Found | None:
     """The best fleet within the way's space; None where there is none."""
     slo = Slo(ttft_ms=None, tpot_ms=tpot_ms)
-    load = Workload(buckets=[Bucket(isl=1024, osl=256)], slo=slo)
+    load = Workload(buckets=[Bucket(isl=1024, osl=256)], slo=slo, arrivals="closed")
     asked: Asked = read(mix.cluster(), model, None, load, {}, {"engine": "vllm", "gap": 0.0, "risk": 0.5})
     try:
         _, pool, question = pose(replace(asked, freedom=way.freedom))

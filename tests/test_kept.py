@@ -42,6 +42,7 @@ WAYS = (
 
 
 def agents(*reuse: Reuse, **given: Any) -> Workload:
+    given = {"arrivals": None if "rate_rps" in given else "closed"} | given
     return Workload(buckets=[Bucket(isl=8000, osl=200)], slo=LOOSE, reuse=list(reuse), **given)
 
 

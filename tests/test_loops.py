@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 from planner import api
-from planner.errors import InputError
+from planner.errors import Infeasible, InputError
 from planner.inputs.workload import Workload
 from planner.plans.schema import Plan
 from planner.reports import terminal
@@ -31,11 +33,26 @@ def test_random_arrivals_are_fewer_than_a_closed_loop_takes_and_fewer_yet_at_a_p
     assert closed.problem.workload["arrivals"] == "closed"
 
 
-@pytest.mark.parametrize("percentile", ["mean", "p95"])
-def test_a_rate_just_below_the_one_shown_is_served_by_the_same_nodes(percentile: str):
-    most = planned(percentile=percentile).predicted.rps.value
+@settings(max_examples=6, deadline=None)
+@example(share=0.97, percentile="mean", engine="any")
+@example(share=0.97, percentile="p95", engine="vllm")
+@given(
+    share=st.floats(0.01, 0.999),
+    percentile=st.sampled_from(["mean", "p50", "p95", "p99"]),
+    engine=st.sampled_from(["any", "vllm", "sglang", "trtllm"]),
+)
+def test_a_rate_below_the_one_shown_is_served_by_the_same_nodes(share: float, percentile: str, engine: str):
+    most = planned(percentile=percentile, engine=engine).predicted.rps.value
+    lower = planned(rate=share * most, percentile=percentile, engine=engine)
 
-    assert planned(rate=0.97 * most, percentile=percentile).predicted.rps.value == pytest.approx(0.97 * most)
+    assert lower.predicted.rps.value == pytest.approx(share * most)
+
+
+def test_more_than_the_rate_shown_is_not():
+    most = planned().proof.bound
+
+    with pytest.raises(Infeasible):
+        planned(rate=1.01 * most)
 
 
 @pytest.mark.parametrize("loop", ["open", "closed"])

@@ -236,6 +236,7 @@ def test_offline_the_link_is_shared_by_many_sequences():
         "llama-3.1-405b-fp8",
         ttft_ms="none",
         tpot_ms="none",
+        loop="closed",
         work_limit=1000,
         explain=False,
     )

@@ -1,9 +1,9 @@
 """Choices of the planner against measured comparisons: `python -m benchmarks.choice SECTION…`.
 
 Sections: `picks` among layouts, `pipelines` beside layouts of one stage, `splits` of prefill and decode; and,
-if asked for by name, `picks_folds` (some ten minutes), `sound`, random questions, and `rates`, whole steps of
-shipped plans and random designs (`--problems`, `--seed`). The measurements lie in `../shared`; without them
-only the last two print anything.
+if asked for by name, `picks_folds` (some ten minutes), `sound`, random questions, `lower_rates`, each again
+at less than it shows, and `rates`, whole steps of shipped plans and random designs (`--problems`, `--seed`).
+The measurements lie in `../shared`; without them only the last three print anything.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from benchmarks.choice import picks, pipelines, rates, sound, splits
+from benchmarks.choice import lower_rates, picks, pipelines, rates, sound, splits
 from benchmarks.truth import SERVING
 
 SECTIONS: dict[str, Callable[[], str]] = {
@@ -28,6 +28,7 @@ LONG: dict[str, Callable[[], str]] = {"picks_folds": picks.folds_report}
 
 DRAWN: dict[str, tuple[Callable[[int, int], str], int]] = {
     "sound": (sound.report, sound.PROBLEMS),
+    "lower_rates": (lower_rates.report, lower_rates.PROBLEMS),
     "rates": (rates.report, rates.DESIGNS),
 }
 """What prints a section of random questions or designs, and how many of them where nobody says; they need no
@@ -40,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "sections", nargs="*", choices=[*SECTIONS, *LONG, *DRAWN, []], help="all quick ones by default"
     )
-    parser.add_argument("--problems", type=int, help="random ones of `sound` and `rates`")
-    parser.add_argument("--seed", type=int, default=0, help="of both")
+    parser.add_argument("--problems", type=int, help="random questions or designs")
+    parser.add_argument("--seed", type=int, default=0, help="of these")
     told = parser.parse_args(argv)
     asked = list(told.sections or SECTIONS)
     if not SERVING.is_dir():

@@ -237,7 +237,7 @@ def question(seed: int, number: int) -> Question:
     if engine != "chains" and rng.random() < 0.4:
         options["percentile"] = str(rng.choice(("p50", "p90", "p95", "p99")))
     if options["objective"] == "throughput" and engine != "chains" and rng.random() < 0.5:
-        options["loop"] = "open"
+        options["loop"] = "closed"
     return Question(f"{seed}:{number}", model, options, float(rng.uniform(0.05, 0.95)))
 
 

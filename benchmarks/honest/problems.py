@@ -109,7 +109,11 @@ class Problem:
     def workload(self) -> Workload:
         """Stated whole, so that no limit is the planner's own to relax."""
         return Workload(
-            buckets=list(self.buckets), rate_rps=self.rate, slo=self.slo, prefix_hit=self.prefix_hit
+            buckets=list(self.buckets),
+            rate_rps=self.rate,
+            arrivals="closed" if self.rate is None else None,
+            slo=self.slo,
+            prefix_hit=self.prefix_hit,
         )
 
     @property

@@ -247,7 +247,7 @@ def one_at_a_time(s: Setup, index: Ints) -> Floats:
         return np.full(len(index), mix.steps / (mix.steps + chunks))
     step = decode_steps(s, index, np.ones(len(index)))
     prompt = work_s(step, mix.new, mix.isl, mix.osl, "prefill", s.token_budget) @ mix.share
-    decode_s = mix.steps * step.t0_s
+    decode_s = mix.steps * step.t0_s + work_s(step, mix.new, mix.isl, mix.osl, "decode") @ mix.share
     share = decode_s / (decode_s + prompt)
     return np.where(share < MOSTLY, share, 1.0)
 

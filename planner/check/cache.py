@@ -33,6 +33,9 @@ POINTS = 0.03
 UNLIKE = 0.1
 """Room used may be more by so much: buckets differ in TPOT, and a plan states one."""
 
+MANY = 20
+"""Places from which on the normal law of what is held is good."""
+
 MOST_BUSY = 0.9999
 """Utilisation at most: how many are inside at random arrivals varies with 1 / (1 - utilisation)."""
 
@@ -252,6 +255,21 @@ def _beyond(z: float, skew: float) -> float:
     return min(max(tail, 0.0), 1.0)
 
 
+def _all_taken(places: int, load: float) -> float:
+    """The chance that all of so many places are taken where `load` requests are served on average and the
+    others wait (Erlang C): few places are far from normal.
+
+    >>> round(_all_taken(2, 1.0), 3)
+    0.333
+    """
+    if load >= places:
+        return 1.0
+    lost = 1.0
+    for taken in range(1, min(places, MANY) + 1):
+        lost = load * lost / (taken + load * lost)
+    return lost / (1 - load / places * (1 - lost)) if places <= MANY else 0.0
+
+
 def _chances(
     case: Case, card: ModelCard, replica: Replica, cache: Cache, rooms: Sequence[Room], where: str
 ) -> Iterator[Violation]:
@@ -259,12 +277,11 @@ def _chances(
     others and what one more needs. One that comes at random may meet as many as there are on average."""
     load, count = case.loads[replica.id], cache.sequences / replica.attn_dp
     busy = min(replica.utilisation, MOST_BUSY)
-    chances, places = [], inf
+    chances = []
     for stages, most, least in rooms:
         held = _Held.of(case, card, replica, stages, load)
         swing = held.mean_bytes**2 / (1 - busy) if case.workload.loop == "open" else 0.0
         full = held.most_bytes / max(1 - cache.block_waste, 1e-9)
-        places = max(min(places, least / replica.attn_dp / full), 1.0)
         prompts = max(cache.used * most - cache.sequences * held.mean_bytes, 0.0)
         begun = sum(kept.begun_bytes(case, card, replica, stage) for stage in stages)
         for each, room in product((held.mean_bytes, full), (most, least - prompts)):
@@ -279,9 +296,9 @@ def _chances(
                         (1 + busy) / sqrt(max(others, 1.0) * (1 - busy)) * (more / max(variance, 1e-9)) ** 1.5
                     )
                     chances.append(_beyond(z, skew))
+        if case.workload.loop == "open":
+            chances.append(_all_taken(int(least / replica.attn_dp / full), count))
     low, high = min(chances, default=0.0), max(chances, default=1.0)
-    if case.workload.loop == "open" and chances:  # of few places, who waits is far from normal: M/M/c
-        high = max(high, busy ** (sqrt(2 * (places + 1)) - 1))  # Sakasegawa 1977
     if not low - POINTS <= cache.delayed <= high + POINTS:
         text = f"{cache.delayed:.3g} of requests wait, but {low:.3g} to {high:.3g} meet a full cache"
         yield Violation("cache_delayed_wrong", f"{where}.delayed", text)

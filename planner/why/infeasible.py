@@ -38,6 +38,10 @@ QUIET = 0.1
 MODEST = 0.5
 """How busy a server that only prefills is where a limit that nobody asked for is relaxed: half."""
 
+FEWER = (1.0, 0.5, 0.25, SELDOM)
+"""Requests at a time, on average, that random arrivals may be: of one there are often two, for which a server
+may have no room."""
+
 OTHER_PRECISIONS = ("bf16", "fp8", "int4_wo")
 """Tried where no engine serves the checkpoint's own, best quality first."""
 
@@ -107,13 +111,13 @@ def quickest(s: Setup, index: Ints, level: float = QUIET) -> tuple[Floats, Float
     if s.mix.steps == 0:
         points = prefilling(s, index, np.full(len(index), level))
         return _held(s, points, points.ttft_s.max(axis=1) * caution[0]), np.zeros(len(index))
-    times = []
-    for load in (1.0, SELDOM) if s.promise.loop == "open" else (1.0,):  # room for one, and not for two
+    ttft = tpot = np.full(len(index), np.inf)
+    for load in FEWER if s.promise.loop == "open" else FEWER[:1]:
         points = batched(s, index, load * one_at_a_time(s, index), "mixed")
-        ttft = _held(s, points, points.ttft_s.max(axis=1) * caution[0])
-        times.append((ttft, points.tpot_s.max(axis=1) * caution[1]))
-    (ttft, tpot), (rare_ttft, rare_tpot) = times[0], times[-1]
-    return np.where(np.isfinite(ttft), ttft, rare_ttft), np.where(np.isfinite(ttft), tpot, rare_tpot)
+        held = _held(s, points, points.ttft_s.max(axis=1) * caution[0])
+        tpot = np.where(np.isfinite(ttft), tpot, points.tpot_s.max(axis=1) * caution[1])
+        ttft = np.where(np.isfinite(ttft), ttft, held)
+    return ttft, tpot
 
 
 def _held(s: Setup, points: Points, seconds: Floats) -> Floats:
