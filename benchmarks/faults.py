@@ -11,6 +11,7 @@ else.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import random
@@ -20,6 +21,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,6 +124,15 @@ REFUSALS = {
     "TERM=dumb": Refusal(env={"TERM": "dumb"}),
     "no temporary folder": Refusal(env={"TMPDIR": "/nowhere"}),
     "2 GB of address space": Refusal(before=limit(resource.RLIMIT_AS, 2_000_000_000)),
+    "2 GB, packed blank lines": Refusal(
+        "workload blank.csv.gz", before=limit(resource.RLIMIT_AS, 2_000_000_000), codes=(2,)
+    ),
+    "2 GB, lines of blank JSON": Refusal(
+        "workload blank.jsonl", before=limit(resource.RLIMIT_AS, 2_000_000_000), codes=(2,)
+    ),
+    "2 GB, a zip of zeros": Refusal(
+        "experts zeros.npz --gpus 4", before=limit(resource.RLIMIT_AS, 2_000_000_000), codes=(2,)
+    ),
     "2 GB, a replay": Refusal(SIMULATE, before=limit(resource.RLIMIT_AS, 2_000_000_000)),
     "2 GB, a schedule": Refusal(SCHEDULE, before=limit(resource.RLIMIT_AS, 2_000_000_000)),
     "ASCII, a replay": Refusal(SIMULATE, env=ASCII),
@@ -176,6 +187,15 @@ def prepared(folder: Path) -> None:
         shutil.copy(EXAMPLES / name, folder / name)
     for name, tree in (("cloud.yaml", CLOUD), ("day.yaml", DAY)):
         (folder / name).write_bytes(written(name, tree))
+    with gzip.open(folder / "blank.csv.gz", "wb", compresslevel=1) as packed:
+        packed.write(b"arrival_s,isl,osl\n")
+        for _ in range(200):
+            packed.write(b"\n" * 10**6)
+    (folder / "blank.jsonl").write_bytes(b"{}\n" + b"\n" * 40 * 10**6)
+    with zipfile.ZipFile(folder / "zeros.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as zipped:
+        zipped.writestr("tokens.npy", b"")
+        for k in range(20):
+            zipped.writestr(f"{k}.npy", bytes(10**8))
     run(f"{PLAN} --rate 0.5 -o plan.json", folder).wait()
 
 

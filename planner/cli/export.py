@@ -57,6 +57,9 @@ def export(
         part = beside(folder if new else folder / "files")  # a folder may be a mount: what it gets is on it
     if not new and any(folder.iterdir()) and not force:
         raise InputError(f"`{output}` is not empty", "-o", "name a new folder, or add --force")
+    if link := next((p for name in found for p in parents_in(folder, name) if p.is_symlink()), None):
+        text = f"`{link.relative_to(folder)}` in `{output}` is a link, which files are not written through"
+        raise InputError(text, "-o", "remove it, or name another folder")
     with refusing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -73,6 +76,16 @@ def export(
         finally:
             shutil.rmtree(part, ignore_errors=True)
     say(f"{len(found)} files in {output}; begin with README.md")
+
+
+def parents_in(folder: Path, name: str) -> list[Path]:
+    """The folders between `folder` and its file `name`.
+
+    >>> [str(p) for p in parents_in(Path("out"), "org/small/README.md")]
+    ['out/org', 'out/org/small']
+    """
+    steps = PurePath(name).parts[:-1]
+    return [folder.joinpath(*steps[: i + 1]) for i in range(len(steps))]
 
 
 def _files(plan: str, to: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from planner.reading.documents import decoded, kind_of, read_bytes
 
 Floats = NDArray[np.float64]
 MAX_BYTES = 1_000_000_000
+FLOAT_BYTES = 8
 
 
 def read_any(path: str | Path) -> Any:
@@ -26,6 +28,7 @@ def read_any(path: str | Path) -> Any:
     """
     name, path = str(path), Path(path)
     start = _start(path)
+    _check_size(path, name)
     if start[:2] == b"PK":
         return read_torch(path) if is_torch(path) else _loaded(path)
     if start[:6] == b"\x93NUMPY":
@@ -34,6 +37,20 @@ def read_any(path: str | Path) -> Any:
         raise InputError(f"`{name}` is a pickle, which may run code when read: refused", name, AGAIN)
     text = decoded(read_bytes(path, MAX_BYTES), name)
     return _json(text, name) if text.lstrip()[:1] in ("[", "{") else None
+
+
+def _check_size(path: Path, name: str) -> None:
+    """Raises InputError for a file that holds more than `MAX_BYTES`, a zip unpacked: zeros take little room
+    in it."""
+    try:
+        size = path.stat().st_size
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as file:
+                size = max(size, sum(part.file_size for part in file.infolist()))
+    except Exception:  # of a damaged directory zipfile raises whatever comes up; who reads it says so
+        return
+    if size > MAX_BYTES:
+        raise InputError(f"`{name}` holds more than {MAX_BYTES // 1_000_000:,} MB", name)
 
 
 def member(data: dict[str, Any], names: Sequence[str], path: str) -> Any:
@@ -55,6 +72,8 @@ def numbers(value: Any, path: str, axes: Sequence[str]) -> Floats:
     Raises InputError where rows differ in length, or hold what is no number.
     """
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        if value.size * FLOAT_BYTES > MAX_BYTES:
+            raise InputError(f"`{path}` has an array of {value.size:,} numbers", path, "add some of them up")
         return np.asarray(value, dtype=float)
     try:
         if isinstance(value, list):

@@ -44,7 +44,7 @@ from planner.inputs.trace_columns import (
     request_of,
     requests_of,
 )
-from planner.reading.documents import decoded, read_bytes
+from planner.reading.documents import decoded, read_bytes, refuse_blank
 
 OWN_BLOCK = 16
 """Tokens of the blocks that a `prefix_id` is cut into."""
@@ -56,7 +56,7 @@ BLANK_BYTES = 1_000_000
 """That are unpacked at once where a file begins with blank lines."""
 
 MOST_LINES = 5_000_000
-"""Of a packed file that is not read in blocks: some 1 GB of memory."""
+"""Of a packed file or of Parquet, which are not read in blocks: some 1 GB of memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +105,7 @@ def read_trace(path: str | Path, tell: Tell | None = None) -> Trace:
         return _parquet(raw, name)
     if b"\0" in raw:
         raise InputError(f"`{name}` is binary, and no Parquet or gzip", name, FORMS)
+    refuse_blank(raw, name)
     text = decoded(raw, name)
     return _json_lines(text, name) if text.lstrip()[:1] == "{" else _csv(text, name)
 
@@ -174,6 +175,8 @@ def _parquet(raw: bytes, name: str) -> Trace:
         hint = "pip install pyarrow, or give the trace as JSONL or CSV"
         raise InputError(f"`{name}` is Parquet, and pyarrow is not installed", name, hint) from None
     try:
+        if parquet.read_metadata(arrow.BufferReader(raw)).num_rows > MOST_LINES:
+            raise InputError(f"`{name}` holds more than {MOST_LINES:,} requests", name)
         table = parquet.read_table(arrow.BufferReader(raw))
     except (arrow.ArrowException, OSError) as error:
         raise InputError(f"cannot read `{name}`: {str(error)[:100]}", name) from None

@@ -22,6 +22,9 @@ from planner.reading.yaml_nodes import MOST_DIGITS, Key, Node, YamlError, parse
 
 MAX_BYTES = 10_000_000
 STANDARD_INPUT = "standard input"
+MANY_LINES = 1_000_000
+"""From which on a text must have a character a line: each takes some 100 bytes and a microsecond."""
+
 
 _ACTING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _RETURN = re.compile(r"\r(?!\r*\n)")
@@ -184,6 +187,15 @@ def _check_bytes(raw: bytes, name: str, limit: int, binary: bool = False) -> Non
         raise InputError(f"`{name}` is larger than {limit // 1_000_000:,} MB", name)
     if b"\0" in raw and not binary:
         raise InputError(f"`{name}` is binary, not text", name)
+    if not binary:
+        refuse_blank(raw, name)
+
+
+def refuse_blank(raw: bytes, name: str) -> None:
+    """Raises InputError for a text of many lines that are blank in the mean."""
+    lines = max(raw.count(b"\n"), raw.count(b"\r"))
+    if lines > MANY_LINES and len(raw.translate(None, b" \t\r\n")) < lines:
+        raise InputError(f"`{name}` is mostly blank: {lines:,} lines", name)
 
 
 def decoded(raw: bytes, name: str, coloured: bool = False) -> str:

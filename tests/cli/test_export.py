@@ -25,6 +25,30 @@ BOTH = Several(
 )
 
 
+def test_export_writes_through_no_link_in_the_folder(
+    exported: SimpleNamespace, tmp_path: Path, capsys
+) -> None:
+    """Of several models each has a folder of its own, which may be there already as a link to elsewhere."""
+    exported.read = BOTH
+    out, elsewhere = tmp_path / "serve", tmp_path / "elsewhere"
+    for place in (out / "org", elsewhere):
+        place.mkdir(parents=True)
+    for link in (out / "large", out / "org" / "small"):
+        link.symlink_to(elsewhere)
+        assert run(["export", "plans.json", "--to", "k8s", "-o", str(out), "--force"]) == 2
+        assert f"`{link.relative_to(out)}` in" in capsys.readouterr().err
+        assert list(elsewhere.iterdir()) == []
+        link.unlink()
+    assert run(["export", "plans.json", "--to", "k8s", "-o", str(out), "--force"]) == 0
+    (out / "README.md").unlink()
+    (out / "README.md").symlink_to(tmp_path / "mine")
+    (tmp_path / "mine").write_text("mine")
+    assert run(["export", "plans.json", "--to", "k8s", "-o", str(out), "--force"]) == 0
+
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert not (out / "README.md").is_symlink()
+
+
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Stands for the exporters: `files` are what they make of any plan, `asked` of which they were."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from planner.errors import InputError
+from planner.inputs import arrays
 from planner.inputs.arrays import member, numbers, read_any
 
 SMALL = np.arange(6.0).reshape(2, 3)
@@ -47,6 +48,26 @@ def test_text_of_another_kind_is_not_read_here(tmp_path: Path):
     (tmp_path / "a.csv").write_text("layer,expert,tokens\n0,0,3\n")
 
     assert read_any(tmp_path / "a.csv") is None
+
+
+def test_a_small_zip_of_more_than_a_gigabyte_is_refused_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Two files of zeros in a thousandth of their size, with a lower limit."""
+    np.savez_compressed(tmp_path / "a", x=np.zeros(10**5), y=np.zeros(10**5))
+    monkeypatch.setattr(arrays, "MAX_BYTES", 1_700_000)
+    assert len(read_any(tmp_path / "a.npz")) == 2
+
+    assert (tmp_path / "a.npz").stat().st_size < 10_000
+    monkeypatch.setattr(arrays, "MAX_BYTES", 1_000_000)
+    with pytest.raises(InputError, match="holds more than 1 MB"):
+        read_any(tmp_path / "a.npz")
+
+
+def test_small_numbers_that_would_grow_are_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(arrays, "MAX_BYTES", 7_999)
+    with pytest.raises(InputError, match="an array of 1,000 numbers"):
+        numbers(np.zeros((10, 10, 10), dtype=bool), "a.npy", AXES)
 
 
 def test_a_pickle_is_refused_without_being_read(tmp_path: Path):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cluster_configs.schema import Cluster
 from planner.errors import InputError
 from planner.inputs.workload import Workload
-from planner.reading.documents import Document, read, read_text
+from planner.reading.documents import MANY_LINES, Document, read, read_bytes, read_text
 from planner.reading.validation import validate
 from planner.studies.grid import Sweep
 
@@ -227,6 +227,16 @@ def test_a_missing_file_names_its_neighbour(tmp_path: Path):
     with pytest.raises(InputError) as caught:
         read(tmp_path / "clutser.yaml")
     assert "cluster.yaml" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b" \t\n"])
+def test_a_text_of_blank_lines_is_refused_and_one_of_short_ones_is_read(tmp_path: Path, ends: bytes):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b\n" + (MANY_LINES + 1) * ends)
+    with pytest.raises(InputError, match="mostly blank"):
+        read_bytes(path, 10**9)
+    path.write_bytes((MANY_LINES + 1) * b"1,2\n")
+    assert len(read_bytes(path, 10**9)) == 4 * (MANY_LINES + 1)
 
 
 def test_carriage_returns_end_lines_or_are_refused(tmp_path: Path):
