@@ -95,9 +95,9 @@ def describe(d: Device) -> list[str]:
     from planner.reading.units import counted
 
     peers = counted(d.scale_up_gpus, "GPU")
-    best = d.matmul_tflops or {}
+    best = {p: f"{rate:,.4g}" for p, rate in (d.matmul_tflops or {}).items()}
     rates = [
-        (p, f"{d.tflops[p]:,.4g} TFLOP/s dense" + (f"; best measured {best[p]:,.4g}" if p in best else ""))
+        (p, f"{d.tflops[p]:,.4g} TFLOP/s dense; best measured {best.get(p, 'unknown, the peak counts')}")
         for p in PRECISIONS
         if p in d.tflops
     ]
