@@ -34,6 +34,7 @@ from planner.errors import InputError
 from planner.operating.requests import Terms
 from planner.operating.times import watts
 from planner.predict.loads import Group, Pipeline, Places, Rows
+from planner.predict.refused import refusals
 from planner.predict.rows import Row, expert_split, parse
 from planner.predict.served import Operated, operate
 
@@ -93,11 +94,16 @@ def predict_rows(
 
 
 def predict_group(group: Group, rows: Sequence[Row], calibration: Calibration | None) -> list[Prediction]:
-    """Predictions of rows that differ only in parallelism, lengths and load."""
+    """Predictions of rows that differ only in parallelism, lengths and load; of designs that the planner does
+    not offer, `note` says why."""
     cost = group.cost(calibration)
     load = Rows.of(group, rows)
     places = Places.of(cost, load, group.token_budget)
-    return _answers(cost, load, places, operate(cost, load, places, group.terms), group.terms)
+    found = _answers(cost, load, places, operate(cost, load, places, group.terms), group.terms)
+    return [
+        replace(answer, note="; ".join(filter(None, (refused, answer.note))))
+        for answer, refused in zip(found, refusals(group, rows), strict=True)
+    ]
 
 
 def _answers(cost: CostModel, load: Rows, places: Places, found: Operated, by: Terms) -> list[Prediction]:
