@@ -2,8 +2,9 @@
 
 Sections: `picks` among layouts, `pipelines` beside layouts of one stage, `splits` of prefill and decode; and,
 if asked for by name, `picks_folds` (some ten minutes), `sound`, random questions, `lower_rates`, each again
-at less than it shows, and `rates`, whole steps of shipped plans and random designs (`--problems`, `--seed`).
-The measurements lie in `../shared`; without them only the last three print anything.
+at less than it shows, `rates`, whole steps of shipped plans and random designs, and `ordinary`, how many
+usual questions a split answers (`--problems`, `--seed`). The measurements lie in `../shared`; without them
+only the last four print anything.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from benchmarks.choice import lower_rates, picks, pipelines, rates, sound, splits
+from benchmarks.choice import lower_rates, ordinary, picks, pipelines, rates, sound, splits
 from benchmarks.truth import SERVING
 
 SECTIONS: dict[str, Callable[[], str]] = {
@@ -30,6 +31,7 @@ DRAWN: dict[str, tuple[Callable[[int, int], str], int]] = {
     "sound": (sound.report, sound.PROBLEMS),
     "lower_rates": (lower_rates.report, lower_rates.PROBLEMS),
     "rates": (rates.report, rates.DESIGNS),
+    "ordinary": (ordinary.report, ordinary.QUESTIONS),
 }
 """What prints a section of random questions or designs, and how many of them where nobody says; they need no
 measurements and are printed only if asked for."""

@@ -57,6 +57,17 @@ class Fleet:
             sizes[kind(g.candidate)] = sizes.get(kind(g.candidate), 0) + g.count * g.candidate.gpus
         return sizes
 
+    @cached_property
+    def splits(self) -> bool:
+        """Whether it prefills and decodes on servers apart."""
+        return any(g.candidate.role != "mixed" for g in self.made)
+
+    @cached_property
+    def ttft_ms(self) -> float:
+        """Mean TTFT of all requests."""
+        ways = paths(self.found, self.made)
+        return 1e3 * sum(way.rate * way.ttft_s for way in ways) / sum(way.rate for way in ways)
+
     def gain(self, theirs: float) -> float:
         """How much better another objective is, as a share of this one; below 0: worse."""
         return -self.found.objective.loss(self.objective, theirs)

@@ -79,7 +79,9 @@ def told(best: Fleet, rival: Rival, what: str = "", never: str = "", remark: str
     at_best = "" if bound is None else f", {bound:,.4g} {fleet.found.objective.unit} at best"
     reason = f"not settled{at_best}" if rival.ended == "stopped" else why(best, fleet)
     named = describe(fleet.made)
-    reasons = [what and named, reason, remark or _passed_over(best, fleet)]
+    times = fleet.ttft_ms / best.ttft_ms if fleet.splits != best.splits and best.ttft_ms > 0 else None
+    waits = "" if times is None else _first_tokens(best, fleet)
+    reasons = [what and named, reason, waits, remark or _passed_over(best, fleet)]
     return Alternative(
         what=what or named,
         objective=fleet.objective,
@@ -87,6 +89,7 @@ def told(best: Fleet, rival: Rival, what: str = "", never: str = "", remark: str
         why="; ".join(filter(None, reasons)),
         status=rival.ended,
         bound=bound,
+        ttft_times=times,
     )
 
 
@@ -96,20 +99,20 @@ def told_once(lines: Sequence[Alternative]) -> list[Alternative]:
     return [line for line in lines if (line.what, line.objective) not in inside]
 
 
+def _first_tokens(best: Fleet, rival: Fleet) -> str:
+    return f"first tokens after {rival.ttft_ms:,.3g} ms, the plan's after {best.ttft_ms:,.3g}"
+
+
 def _passed_over(best: Fleet, rival: Fleet) -> str:
     """Why a fleet that is better is not the plan; nothing of a worse one."""
     if best.gain(rival.objective) <= 0:
         return ""
-    if _is_split(rival) and not _is_split(best):
+    if rival.splits and not best.splits:
         return "a split that is not sure to pay; --simple 0 takes it"
     many, few = len(rival.kinds), len(best.kinds)
     if many > few:
         return f"{many} kinds of replica where the plan has {few}"
     return "the plan is as near to the best as was asked for"
-
-
-def _is_split(fleet: Fleet) -> bool:
-    return any(g.candidate.role != "mixed" for g in fleet.made)
 
 
 def estimated(what: str, best: Fleet, theirs: float, why: str) -> Alternative:

@@ -4,6 +4,7 @@ import pytest
 
 from planner import plan
 from planner.check import check
+from planner.reports.proven import phases
 
 PCIE = "name: box\nnodes: [{device: l40s, nic: roce}]\n"
 """GPUs that do not read each other's memory, so that caches go over NICs; a split is told to be better."""
@@ -81,3 +82,12 @@ def test_with_peer_to_peer_a_split_that_gains_much_is_not_given_up(safe):
 
     assert safe.proof.objective > 1.1 * safe.proof.unsplit
     assert "given_up_over" in {v.code for v in check(fast)}
+
+
+def test_what_a_split_costs_in_first_tokens_stands_beside_its_gain(bold, safe):
+    (line,) = [line for line in safe.alternatives if line.what == "prefill/decode split"]
+
+    ours, theirs = (made.predicted.ttft_ms.value for made in (safe, bold))
+    assert line.ttft_times == pytest.approx(theirs / ours, rel=0.05)
+    assert f"first tokens after {theirs:,.3g} ms, the plan's after {ours:,.3g}" in line.why
+    assert f"its mean TTFT {line.ttft_times:.2g} times as long" in str(phases(safe))

@@ -29,7 +29,8 @@ fleet; out of time `seconds` long without one; with a proof that there is none. 
 class Alternative(Part):
     """Another way and what it loses against the plan's own objective, (plan - its objective) / plan, >= 0; of
     one that was stopped what its bound proves it to lose at least. `objective` None: there is none to show,
-    and `status` says why (None in plans of before, which do not tell)."""
+    and `status` says why (None in plans of before, which do not tell). `ttft_times`: its mean TTFT over the
+    plan's, where one of both splits prefill from decode."""
 
     what: str
     objective: FiniteFloat | None
@@ -38,10 +39,11 @@ class Alternative(Part):
     status: Ended | None = None
     bound: FiniteFloat | None = None
     seconds: NonNegative | None = None
+    ttft_times: NonNegative | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_stated(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Status, bound and seconds are written only where there are any."""
+        """Status, bound, seconds and times are written only where there are any."""
         written: dict[str, Any] = form(self)
         return {k: v for k, v in written.items() if v is not None or k in ("objective", "loss")}
 
