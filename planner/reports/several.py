@@ -140,5 +140,6 @@ def proof(several: Several) -> Text:
     return Text.assemble(
         (f"{why}{good(p.gap)}", "bold yellow" if why else "bold green"),
         f" among {designs(p)}, {say.number(p.seconds, 2)} s ({p.solver})\n{bound}",
+        f"\na gap is left as {p.why}" if p.why else "",
         *(f"\n{cap}" for cap in caps),
     )

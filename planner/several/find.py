@@ -20,7 +20,7 @@ from planner.errors import OutOfTime
 from planner.plans.carried import most
 from planner.plans.strain import SLACK, Late, broken, strain
 from planner.search.changes import eased, judged, tidied
-from planner.search.find import ROUNDS, edges_between
+from planner.search.find import ROUNDS, ROUNDS_OVER, WHOLE, edges_between
 from planner.search.limits import closer, left
 from planner.search.shortlists import ROUNDED
 from planner.search.traffic import TIDY_S, nearness
@@ -49,10 +49,10 @@ def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
     KeyboardInterrupt where nothing was."""
     until, sign = time.monotonic() + limits.seconds, joint.objective.sign
     best, bound, near, eased = None, None, joint, 0.0
-    least, stopped = dict[str, float](), False
+    least, stopped, unclosed = dict[str, float](), False, ""
     try:
         for _ in range(ROUNDS):
-            began = time.monotonic()
+            began, unclosed = time.monotonic(), ""  # where the loop ends here, time is why
             near = joint if best is None else joint.near(least, best.solution.objective)
             bounding = near.state("bound")
             s = fleet.solve(bounding, closer(left(limits, until, FIRST), eased))
@@ -80,9 +80,11 @@ def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
             late = time.monotonic() + 2 * (time.monotonic() - began) > until or not left_s() or stopped
             split = partial(_split, joint, near, bounding, s)
             finer = None if s.objective is None or late else _unless_late(best, split)
+            whole = finer is None and s.objective is not None and not late and left_s() > 0
+            unclosed = WHOLE if whole and s.status != "time_limit" else ""
             if _enough(best, bound, limits, sign) or late or (finer is None and s.status != "time_limit"):
                 break
-            joint = finer or joint
+            joint, unclosed = finer or joint, "" if s.status == "time_limit" else ROUNDS_OVER
     except KeyboardInterrupt:
         if best is None:
             raise
@@ -91,7 +93,7 @@ def find(joint: Joint, limits: Limits) -> tuple[Fleets | None, FleetSolution]:
         return None, s
     if stopped:
         best = best.interrupted()
-    return proven(replace(best, bounding=bounding), bound, limits), s
+    return proven(replace(best, bounding=bounding, unclosed=unclosed), bound, limits), s
 
 
 def _stopped(fleets: Fleets | None) -> bool:

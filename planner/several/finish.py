@@ -196,7 +196,8 @@ def _proof(fleets: Fleets, plans: Sequence[schema.Plan], seconds: float, seed: i
             for cap in x.caps
         ],
     )
-    return proof(replace(f, solution=s), replace(f, solution=s), (), seconds, seed, space)
+    best = replace(f, solution=s, unclosed=fleets.unclosed)
+    return proof(best, best, (), seconds, seed, space)
 
 
 def _total(

@@ -77,6 +77,7 @@ class Fleets:
     found: tuple[Found, ...]
     made: tuple[Sequence[Group], ...] = field(repr=False)
     bounding: FleetProblem | None = None
+    unclosed: str = ""  # what else than time left a gap between fleets and bound
 
     def interrupted(self) -> Fleets:
         """The fleets as they stand: the search was broken off."""

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.errors import OutOfTime
+from planner.search.find import WHOLE
 from planner.several import find
 from planner.several.joint import Fleets
 from planner.several.plan import plan_several
@@ -172,3 +173,11 @@ def test_a_search_that_ends_while_the_sound_program_is_judged_gives_the_bounds_f
     found = plan_several(None, both, gpus="16xH100", engine="vllm", explain=False, work_limit=50)
 
     assert found.total.rps > 0
+
+
+def test_a_search_that_ends_by_itself_says_what_left_a_gap():
+    asked = {"gpus": "4xH100", "engine": "vllm", "gap": 0.0, "explain": False}
+    proof = plan_several(None, ["llama-3.1-8b", "qwen3-8b"], **asked).proof
+
+    assert 0 < proof.gap < 1e-3
+    assert (proof.status, proof.why, proof.exit_code) == ("not_closed", WHOLE, 4)
