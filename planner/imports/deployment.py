@@ -91,9 +91,13 @@ def joined(kind: str, servers: Sequence[Server]) -> Deployment:
     return Deployment(kind, tuple(found), (), facts)
 
 
+NIXL = ("NixlConnector", "NixlPushConnector")
+"""Connectors of vLLM that may stand on either side of a pair."""
+
+
 def named(s: Server, name: str) -> Server:
     """A server whose connector leaves its role open has that in its file's name, if there is one."""
-    if s.role != "mixed" or s.facts.get("kv_connector") not in ("NixlConnector", TRANSCEIVER):
+    if s.role != "mixed" or s.facts.get("kv_connector") not in (*NIXL, TRANSCEIVER):
         return s
     roles: list[Role] = [r for r in ("prefill", "decode") if r in name.lower()]
     return replace(s, role=roles[0]) if len(roles) == 1 else s

@@ -170,6 +170,18 @@ class Server:
         """Whether either side of its pairs prefills in a pipeline."""
         return any(r.role == "prefill" and r.pp > 1 for r in [self.replica, *self.peers])
 
+    @property
+    def peers_over_pcie(self) -> bool:
+        """Whether either side stands on nodes that are said to have peer-to-peer over PCIe."""
+        problem = self.plan.problem
+        told = {
+            node.get("name") or node["device"]
+            for node in problem.cluster["nodes"]
+            if node.get("peer_to_peer")
+            and problem.devices.get(node.get("device", ""), {}).get("intra_link") == "pcie"
+        }
+        return any(s.node_class in told for r in [self.replica, *self.peers] for s in r.stages)
+
     @cached_property
     def card(self) -> ModelCard:
         return ModelCard.model_validate(self.plan.problem.model)

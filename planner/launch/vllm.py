@@ -68,11 +68,12 @@ def line(s: Server) -> Launch:
 
 
 def _transfer(s: Server) -> str:
-    """Prefill gives its cache through NIXL; a pipeline pushes it (pulls 45880, 50494). Idle cache goes to
-    host memory through a second connector, as the offloading options would take the first one's place; its
-    bytes are those of one engine, over its tp ranks."""
+    """Prefill gives its cache through NIXL; a pipeline pushes it (pulls 45880, 50494), and over PCIe, where
+    UCX reads by TCP and writes to peers at the link's rate (0.5 and 49 GB/s, vllm issue 52607). Idle cache
+    goes to host memory through a second connector, as the offloading options would take the first one's
+    place; its bytes are those of one engine, over its tp ranks."""
     role = {"prefill": "kv_producer", "decode": "kv_consumer"}[s.replica.role]
-    name = "NixlPushConnector" if s.piped_prefill else "NixlConnector"
+    name = "NixlPushConnector" if s.piped_prefill or s.peers_over_pcie else "NixlConnector"
     told: dict[str, Any] = {"kv_connector": name, "kv_role": role}
     if s.kept_bytes:
         room = {"cpu_bytes_to_use": math.ceil(s.kept_bytes / s.replica.attn_dp)}
@@ -115,6 +116,8 @@ def _notes(s: Server) -> list[str]:
         notes.append(DEEPEP)
     if s.piped_prefill and s.replica.role != "mixed":
         notes.append("a pipelined prefill hands its cache over by NixlPushConnector: newer than 0.23")
+    elif s.peers_over_pcie and s.replica.role != "mixed":
+        notes.append("caches are pushed over PCIe by NixlPushConnector, newer than 0.23: reads go by TCP")
     if expert_maps.entry(s) and s.replica.redundant_experts:
         notes.append("vLLM takes no expert map at the start: its balancer finds one while it serves")
     elif expert_maps.entry(s):

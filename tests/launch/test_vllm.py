@@ -7,6 +7,7 @@ import json
 import pytest
 
 from model_zoo.catalog import find
+from planner.launch.server import Server
 from planner.launch.vllm import line
 from planner.plans.schema.replica import PrecisionUsed
 from tests.exporters.samples import KEPT
@@ -107,6 +108,20 @@ def test_a_prefill_in_a_pipeline_pushes_its_cache(stages, connector):
     assert any("NixlPushConnector" in note for note in launch.notes) == (stages > 1)
     assert "HOST_ADDR is the address of the node itself" in launch.notes
     assert launch.env["VLLM_NIXL_SIDE_CHANNEL_HOST"] == "$HOST_ADDR"
+
+
+@pytest.mark.parametrize(("told", "connector"), [(None, "NixlConnector"), (True, "NixlPushConnector")])
+def test_caches_are_pushed_to_peers_over_pcie(told, connector):
+    node = {"name": "h", "device": "l40s", "gpus_per_node": 8, "peer_to_peer": told}
+    devices = {"l40s": {"name": "l40s", "memory_gb": 48.0, "vendor": "nvidia", "intra_link": "pcie"}}
+    s = server("vllm", "decode", problem={"cluster": {"nodes": [node]}}, tp=1)
+    stage = s.replica.stages[0].model_copy(update={"node_class": "h", "device": "l40s"})
+    own = s.replica.model_copy(update={"stages": [stage]})
+    problem = s.plan.problem.model_copy(update={"devices": {**s.plan.problem.devices, **devices}})
+    launch = line(Server(s.plan.model_copy(update={"replicas": [own], "problem": problem}), own))
+
+    assert json.loads(after(launch.argv, "--kv-transfer-config"))["kv_connector"] == connector
+    assert any("NixlPushConnector" in note for note in launch.notes) == bool(told)
 
 
 def test_a_server_for_both_phases_hands_nothing_over():
