@@ -80,6 +80,26 @@ def test_an_engine_that_cannot_split_says_so():
     assert split.why == "llama.cpp has no prefill and decode servers (server README)"
 
 
+@pytest.mark.parametrize(
+    ("gpus", "engine", "why"),
+    [
+        ("1xA100,1xH100", "sglang", "SGLang says nothing of pairs of ampere and hopper (pd_disaggregation)"),
+        ("1xA100,1xH100", "trtllm", ""),
+        ("1xH100,1xH200", "sglang", ""),
+        ("1xH100", "sglang", ""),
+    ],
+)
+def test_rules_against_pairs_between_classes_are_named(gpus, engine, why):
+    planned = plan(None, "llama-3.1-8b", gpus=gpus, engine=engine)
+    line = next(a for a in planned.alternatives if "prefill/decode split" in a.what)
+
+    if why:  # a pair needs two GPUs, one of each class
+        assert line.objective is None
+        assert line.why.startswith("no fleet of pairs of prefill and decode replicas keeps the limits; ")
+    assert why in line.why
+    assert why or "between classes" not in line.why
+
+
 def test_a_cache_that_gains_nothing_is_not_spoken_of():
     """Its prefill servers are at their ceiling: no room for cache brings more."""
     stated, question, found = solved()
