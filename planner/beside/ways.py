@@ -15,6 +15,7 @@ from planner.beside.contexts import other_contexts
 from planner.beside.long_prompts import long_prompts
 from planner.beside.other_engines import other_engines
 from planner.beside.over_nodes import cut_over_nodes
+from planner.beside.peers import peer_to_peer
 from planner.beside.pipelined_drafts import pipelined_drafts
 from planner.beside.planned import Line, Planned
 from planner.beside.prices import prices
@@ -38,6 +39,7 @@ WAYS: tuple[Way, ...] = (
     chains,
     in_blocks,
     risk_price,
+    peer_to_peer,
     deciding_lengths,
     long_prompts,
     assumptions,
