@@ -20,7 +20,7 @@ NO_BUDGET = Budget()
 
 def stopped(monkeypatch, share, status, **asked):
     """Prices where one node more is solved to `share` of the objective."""
-    found = solved("1xH100", "llama-3.1-8b", tpot_ms=50, **asked)[2]
+    found = ended(solved("1xH100", "llama-3.1-8b", tpot_ms=50, **asked)[2], status="optimal")
     objective = None if share is None else share * found.solution.objective
     again = FleetSolution(status, objective, None, "none")
     monkeypatch.setattr(module.fleet, "solve", lambda *given: again)

@@ -21,6 +21,9 @@ from tests.beside.solved import solved
 PROMPT = 1024 * 131072
 """Bytes of the cache of a prompt of Llama-3.1-8B."""
 
+FIRST = Limits(gap=0.2, work=1000)
+"""Ends with the first round: later ones have columns of all candidates."""
+
 
 @cache
 def split(**asked) -> Found:
@@ -36,7 +39,7 @@ def split(**asked) -> Found:
     )
     where = {("prefill", "p"), ("decode", "d")}
     keep = tuple(c for c in pool.candidates if (c.role, c.node_class) in where)
-    return find(question, replace(pool, candidates=keep), Limits(work=1000))
+    return find(question, replace(pool, candidates=keep), FIRST)
 
 
 def pair(**asked):
