@@ -98,7 +98,7 @@ def figure(plan: Plan, problem: Problem) -> float:
         return float(sum(r.count * sum(stage.gpus for stage in r.stages) for r in plan.replicas))
     if len(problem.buckets) > 1:  # whose percentiles of TPOT differ, where a plan states one
         return plan.proof.own
-    return (predicted.ttft_ms.value + problem.buckets[0].osl * predicted.tpot_ms.value) / 1e3
+    return (predicted.ttft_ms.value + (problem.buckets[0].osl - 1) * predicted.tpot_ms.value) / 1e3
 
 
 def caution(plan: Plan, risk: float) -> tuple[float, float]:

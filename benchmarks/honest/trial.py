@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.honest import limits, relations
+from benchmarks.honest import limits, predicted, relations
 from benchmarks.honest.answers import Answer, Comparison, Effort, ask
 from benchmarks.honest.continuous import Witness, continuous, judged
 from benchmarks.honest.fleets import of_plan
@@ -101,6 +101,7 @@ def _by_the_one_model(rungs: Sequence[Answer], rng: Rng, fleets: int) -> Iterato
                 yield from _against(PLANS, claim, judged(model, claim.problem, fleet))
     known = [fleet for fleet in dict.fromkeys(fleets_of) if fleet]
     claim = rungs[int(rng.integers(len(rungs)))]
+    yield from predicted.compared(claim)
     yield from _against(FLEETS, claim, continuous(model, claim.problem, known, rng, fleets))
 
 
