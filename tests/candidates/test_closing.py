@@ -163,7 +163,8 @@ def test_where_requests_come_at_random_one_decodes_for_a_share_of_its_time():
     index = s.fitting[:2]
     step = decode_steps(s, index, np.ones(2))
     prompt = work_s(step, s.mix.new, s.mix.isl, s.mix.osl, "prefill", s.token_budget)[:, 0]
-    share = step.t0_s / (step.t0_s + prompt)
+    decode = step.t0_s + work_s(step, s.mix.new, s.mix.isl, s.mix.osl, "decode")[:, 0]
+    share = decode / (decode + prompt)
 
     assert (share < MOSTLY).all()
     assert one_at_a_time(s, index) == pytest.approx(share)

@@ -10,6 +10,7 @@ import pytest
 from planner.cost import fused
 from planner.cost.attention import Load
 from planner.cost.calibration import Calibration
+from planner.cost.efficiency.reading import Chip
 from planner.cost.eras import LATE_ERAS
 from planner.cost.fused import APART_S, MOST_TOKENS, norm_apart_s
 from planner.cost.tuning import Tuning
@@ -126,6 +127,7 @@ def test_what_norms_and_activations_write_is_quantised_by_them_under_vllm(monkey
     in 2 bytes and written in 1, at the rate of the kernel tables."""
     used, load, tokens = replace(BF16, gemm="fp8"), Load.of(0, 0, 4096, 2048), 4096
     plain = Calibration(base=replace(Tuning(), prompt_layer_s=0.0))  # nothing to launch that kernels hide
+    monkeypatch.setattr(Chip, "most", lambda chip, precision: chip.peak(precision)[0])  # nor a best product
     joined = cost(LLAMA_8B, used=used, by=plain)
     fit, bandwidth = joined.fits.fit("gemm", "fp8"), joined.chip.bytes_per_s
     by_hand = 32 * tokens * (2 * 4096 + 14336) * 3 / (fit.quantise * bandwidth)
