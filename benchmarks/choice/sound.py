@@ -8,6 +8,7 @@ of all engines, too, so that it is no better than that plan by more than its gap
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,7 +107,10 @@ KINDS_OF_FINDING = (
 def report(problems: int = PROBLEMS, seed: int = 0) -> str:
     """Count what went wrong, and print each with its command."""
     began = time.perf_counter()
-    found = [finding for number in range(problems) for finding in tried(question(seed, number))]
+    found: list[Finding] = []
+    for number in range(problems):
+        found += tried(question(seed, number))
+        print(f"{number + 1} of {problems}: {len(found)} findings", file=sys.stderr, flush=True)
     seconds = time.perf_counter() - began
     counts = [[kind, str(sum(f.kind == kind for f in found))] for kind in KINDS_OF_FINDING]
     lines = [f"{problems} problems, seed {seed}, {seconds:.0f} s", table(["what", "problems"], counts)]
