@@ -1,12 +1,15 @@
-"""Write what was measured: planner/plans/measured.yaml, from the runs that calibration is fitted to and, for
+"""Write what was measured: planner/cost/measured.yaml, from the runs that calibration is fitted to and, for
 prefill and decode apart, from public comparisons with servers that do both.
 
-`python -m benchmarks.evidence`: some seconds. A comparison counts where both sides were served alike
-(`comparable`); a way of caches wins where most comparisons gained, or their mean (of logarithms) did.
+`python -m benchmarks.evidence`: some seconds; with `--widths` also how much wider bands are without a
+mechanism (`benchmarks/choice/mechanisms.py`): some five minutes. A comparison counts where both sides were
+served alike (`comparable`); a way of caches wins where most comparisons gained, or their mean (of logarithms)
+did.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from ruamel.yaml import YAML
 
+from benchmarks.choice import mechanisms
 from benchmarks.floors import Work
 from benchmarks.held_out import bench_of, traits_of
 from benchmarks.printouts import rows_of_fit
@@ -23,7 +27,8 @@ from benchmarks.truth import SERVING, Row, as_asked
 from cluster_configs import devices
 from model_zoo import catalog
 from planner.cost.calibration import Traits
-from planner.plans.evidence import MEASURED
+from planner.cost.measured import MEASURED
+from planner.reading.documents import read_plain
 
 _T = TypeVar("_T")
 
@@ -102,8 +107,16 @@ def _first(known: Mapping[str, _T], text: str, otherwise: _T) -> _T:
     return next((value for part, value in known.items() if part in text), otherwise)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Write the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence")
+    parser.add_argument("--widths", action="store_true", help="learn the widths anew")
+    again = parser.parse_args(argv).widths
+    wide = read_plain(MEASURED).get("widths", {})
+    if again:
+        found = mechanisms.learn()
+        wide = mechanisms.widths(found)
+        print(mechanisms.report(lambda: found))
     rows = rows_of_fit()
     with (SERVING / "splits.csv").open(encoding="utf-8") as file:
         compared = list(csv.DictReader(file))
@@ -122,8 +135,8 @@ def main() -> None:
     yaml = YAML()
     yaml.width = 200
     with MEASURED.open("w", encoding="utf-8") as file:
-        file.write("# What there are runs of, by engine: read by planner/plans/evidence.py.\n")
-        yaml.dump({"about": about, "engines": dict(sorted(told.items()))}, file)
+        file.write("# What there are runs of, by engine: read by planner/cost/measured.py.\n")
+        yaml.dump({"about": about, "engines": dict(sorted(told.items())), "widths": wide}, file)
 
 
 if __name__ == "__main__":

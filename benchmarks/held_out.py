@@ -49,6 +49,9 @@ FOLDS: dict[str, Callable[[Row], tuple[str, ...]]] = {
 CHOSEN = "model x engine"
 """The fold that choices are made on, and by whose errors bands are as wide as they are."""
 
+STEPS = (0.0, 0.5)
+"""How far steps are damped that are tried by `stepped`."""
+
 WIDER = 2
 """Groups that what is known without a level counts for, in its band. With 1 to 5 bands are as good in all
 folds (mean interval scores, Gneiting and Raftery 2007, within 3 %); with few they hold alike for engines."""
@@ -74,6 +77,17 @@ def of_today(rows: Sequence[Row]) -> list[int]:
 def predictions(fit: Fit, groups: Keys) -> Floats:
     """Log times of every row, (n, 2), with its group held out. `fit` has run on all rows."""
     return fit.held_out([" ".join(group) for group in groups])
+
+
+def stepped(fit: Fit, held: NDArray[np.bool_]) -> Floats:
+    """Log times of every row, (n, 2), one step from the optimum of all rows towards that of all but those
+    `held` out: seconds, where `predictions` takes minutes. It stays near an optimum that the rows left out
+    helped to find: without a model on an engine TPOT's median error is 5.5 % by this, 6.4 by `predictions`.
+    `fit` stands at the optimum, its slopes known."""
+    start = fit.state()
+    times = fit.step(~held, STEPS)[2]
+    fit.go_to(start)
+    return times
 
 
 def as_held(rows: Sequence[Row], measured: Floats, predicted: Floats, sigma: Floats) -> Held:

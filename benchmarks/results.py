@@ -57,6 +57,8 @@ SECTIONS: dict[str, tuple[str, list[str]]] = {
     "splits": ("Prefill/decode splits: gains and rules", ["benchmarks.choice", "splits"]),
     "picks": ("Picks among layouts that no fit saw", ["benchmarks.choice", "picks"]),
     "rates": ("Whole steps beside the best product of their device", ["benchmarks.choice", "rates"]),
+    "picks_folds": ("Picks among layouts left out of the fit", ["benchmarks.choice", "picks_folds"]),
+    "mechanisms": ("Bands where a mechanism is left out of the fit", ["benchmarks.choice", "mechanisms"]),
     "pipelines": ("Pipelines beside layouts of one stage", ["benchmarks.choice", "pipelines"]),
     "speculation": ("Speculative decoding: runs with MTP", ["benchmarks.speculation"]),
     "published": ("Published deployments over many nodes", ["benchmarks.wide_published"]),

@@ -14,6 +14,7 @@ import pytest
 
 from planner import plan
 from planner.candidates.points import KEPT, batched
+from planner.cost.measured import KINDS, widths
 from planner.plans.found import groups
 from planner.plans.schema import Plan
 from planner.plans.strain import broken
@@ -37,11 +38,17 @@ def test_each_time_has_the_caution_of_its_own_error():
     s = one_setup(ask(risk_z=Z))
     ttft, tpot = s.caution("mixed")
 
-    assert ttft == pytest.approx(np.exp(Z * s.model.sigma_ttft))
-    assert tpot == pytest.approx(np.exp(Z * s.model.sigma_tpot))
+    piped = s.designs.pp > 1
+    wider = {
+        name: np.where(piped, width, 0.0) for name, width in zip(KINDS, widths()["pipeline"], strict=True)
+    }
+    sigma_ttft = np.hypot(s.model.sigma_ttft, wider["ttft"])
+
+    assert ttft == pytest.approx(np.exp(Z * sigma_ttft))
+    assert tpot == pytest.approx(np.exp(Z * np.hypot(s.model.sigma_tpot, wider["tpot"])))
     assert (ttft > 1.05 * tpot).all()
     assert (tpot > 1).all()
-    assert s.caution("prefill")[0] == pytest.approx(np.exp(Z * np.hypot(s.model.sigma_ttft, 0.35)))
+    assert s.caution("prefill")[0] == pytest.approx(np.exp(Z * np.hypot(sigma_ttft, 0.35)))
 
 
 @pytest.mark.parametrize("kind", ["ttft", "tpot"])

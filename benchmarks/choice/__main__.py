@@ -1,10 +1,10 @@
 """Choices of the planner against measured comparisons: `python -m benchmarks.choice SECTION…`.
 
 Sections: `picks` among layouts, `pipelines` beside layouts of one stage, `splits` of prefill and decode; and,
-if asked for by name, `picks_folds` (some ten minutes), `sound`, random questions, `lower_rates`, each again
-at less than it shows, `rates`, whole steps of shipped plans and random designs, and `ordinary`, how many
-usual questions a split answers (`--problems`, `--seed`). The measurements lie in `../shared`; without them
-only the last four print anything.
+if asked for by name, `picks_folds` and `mechanisms` left out of the fit (some five minutes each), `sound`,
+random questions, `lower_rates`, each again at less than it shows, `rates`, whole steps of shipped plans and
+random designs, and `ordinary`, how many usual questions a split answers (`--problems`, `--seed`). The
+measurements lie in `../shared`; without them only the last four print anything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from benchmarks.choice import lower_rates, ordinary, picks, pipelines, rates, sound, splits
+from benchmarks.choice import (
+    folds,
+    lower_rates,
+    mechanisms,
+    ordinary,
+    picks,
+    pipelines,
+    rates,
+    sound,
+    splits,
+)
 from benchmarks.truth import SERVING
 
 SECTIONS: dict[str, Callable[[], str]] = {
@@ -24,7 +34,10 @@ SECTIONS: dict[str, Callable[[], str]] = {
 }
 """What prints a section, by its name."""
 
-LONG: dict[str, Callable[[], str]] = {"picks_folds": picks.folds_report}
+LONG: dict[str, Callable[[], str]] = {
+    "picks_folds": folds.report,
+    "mechanisms": mechanisms.report,
+}
 """The same of those that are printed only if asked for."""
 
 DRAWN: dict[str, tuple[Callable[[int, int], str], int]] = {

@@ -7,35 +7,20 @@ what its measured rate falls short of the best run that keeps the limit. Where n
 alone decides, and no limit can be broken. A broken limit has no regret; where the caution of a risk leaves
 nothing to pick, all is lost in the column "with missed". Means are of groups, each of its own limits' mean.
 Of published2.csv no group has TPOTs or rates of two layouts.
-
-`picks_folds` is the same of the rows that the fit is made of, each predicted by a fit without its model on
-its engine (`benchmarks/held_out.py`): some ten minutes.
+`folds.py` has the same of the rows that the fit is made of.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from benchmarks.choice import pipelines
-from benchmarks.fit import fitted
-from benchmarks.held_out import (
-    CHOSEN,
-    FOLDS,
-    added,
-    as_held,
-    bench_of,
-    of_today,
-    predictions,
-    sigmas,
-    traits_of,
-)
-from benchmarks.printouts import rows_of_fit
 from benchmarks.saturated import overview, read
 from benchmarks.scores.held import LAYOUT, PROBLEM, Floats, Held, Row
 from benchmarks.scores.picks import Case, pick_among
@@ -71,19 +56,7 @@ def report() -> str:
     return lines_of(found)
 
 
-def folds_report() -> str:
-    """The table of the fit's own rows, each by a fit that saw nothing of its model on its engine."""
-    every = rows_of_fit()
-    bench, told = bench_of(every), of_today(every)
-    rows, measured = [every[i] for i in told], bench.measured[told]
-    groups = [FOLDS[CHOSEN](row) for row in every]
-    predicted = predictions(fitted(bench), groups)[told]
-    servers, own = traits_of(bench, told), [groups[i] for i in told]
-    deviations = np.hypot(sigmas(measured - predicted, servers, own), added(bench)[told])
-    return lines_of({f"without its {CHOSEN}": folded_runs(as_held(rows, measured, predicted, deviations))})
-
-
-def folded_runs(held: Held) -> list[Run]:
+def runs_of(held: Held) -> list[Run]:
     """Rows of the fit as runs."""
     figures = zip(
         held.measured_tpot, held.measured_rate(), held.tpot, held.rate(), held.sigma_tpot, strict=True
@@ -104,9 +77,32 @@ def lines_of(found: Mapping[str, Sequence[Run]]) -> str:
     every = [run for runs in found.values() for run in runs if run.limited]
     if len(found) > 1:
         named["all with limits"] = every
+        named["  each group's median known"] = corrected(every, lambda run: run.group)
+        named["  and each layout's"] = corrected(every, lambda run: (run.group, run.layout))
     heads = ("runs", "groups", "limits", "risk", "broken", "regret", "missed", "with missed", "layout right")
     lines = [line for name, runs in named.items() for line in _lines(name, runs)]
     return table(("source", *heads), lines)
+
+
+def corrected(runs: Iterable[Run], key: Callable[[Run], object]) -> list[Run]:
+    """Runs less the median error of those of one key, in TPOT and in rate: what it would be to know that.
+
+    >>> run = Run((), (), (10.0, 8.0), (20.0, 4.0), 0.1)
+    >>> [tuple(round(x, 6) for x in other.predicted) for other in corrected([run], lambda run: run.group)]
+    [(10.0, 8.0)]
+    """
+    alike: dict[object, list[Run]] = defaultdict(list)
+    for run in runs:
+        alike[key(run)].append(run)
+    out = []
+    for own in alike.values():
+        told, seen = (np.array([getattr(run, name) for run in own]) for name in ("predicted", "measured"))
+        off = np.exp(np.median(np.log(told / seen), axis=0))
+        out += [
+            replace(run, predicted=(tpot, rate))
+            for run, (tpot, rate) in zip(own, (told / off).tolist(), strict=True)
+        ]
+    return out
 
 
 def _lines(name: str, runs: Sequence[Run]) -> list[list[str]]:
@@ -195,8 +191,9 @@ def run_of(
 
 
 def piped_runs() -> list[Run]:
-    """Pipelines and their like of one stage."""
-    rows = read("pipelines.csv")
+    """Pipelines and their like of one stage; not those of one stage over unlike GPUs, which cannot be
+    asked."""
+    rows = [row for row in read("pipelines.csv") if row["stages"] or "unlike GPUs" not in row["doubt"]]
     found = []
     for row, answer in zip(rows, pipelines.asked(rows), strict=True):
         if row["measured_out_tok_s"] and row["isl"]:

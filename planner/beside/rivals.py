@@ -100,7 +100,7 @@ def told_once(lines: Sequence[Alternative]) -> list[Alternative]:
 
 
 def _first_tokens(best: Fleet, rival: Fleet) -> str:
-    return f"first tokens after {rival.ttft_ms:,.0f} ms, the plan's after {best.ttft_ms:,.0f}"
+    return f"first tokens after {rival.ttft_ms:,.3g} ms, the plan's after {best.ttft_ms:,.3g}"
 
 
 def _passed_over(best: Fleet, rival: Fleet) -> str:

@@ -162,13 +162,13 @@ class Fit:
         self.bench.settle(tunings, rounds=1)
         return tunings
 
-    def step(self, keep: Mask) -> tuple[Floats, Floats, Floats]:
-        """The most probable of the steps from here by the rows `keep`: x, what groups have of their own, and
-        all rows' log times, (n, 2)."""
+    def step(self, keep: Mask, damped: Sequence[float] = DAMPED) -> tuple[Floats, Floats, Floats]:
+        """The most probable of the steps from here by the rows `keep`, `damped` so: x, what groups have of
+        their own, and all rows' log times, (n, 2)."""
         matrix, to = self._regression(keep)
         here, n = np.concatenate([self.x, self.own]), len(self.x)
         pull, diagonal = matrix @ (to - here), np.diag(np.diag(matrix))
-        ways = [here + np.linalg.solve(matrix + share * diagonal, pull) for share in DAMPED]
+        ways = [here + np.linalg.solve(matrix + share * diagonal, pull) for share in damped]
         calibrations = [calibrated(self.around, self.effects, way[:n]) for way in ways]
         times = self.bench.times_of([self.bench.tunings(each) for each in calibrations])
         losses = [self._loss(way, then, keep) for way, then in zip(ways, times, strict=True)]
@@ -182,32 +182,32 @@ class Fit:
         of several optima; the kept rows say which is more probable. Rows that were held out together before
         are not fitted again."""
         out = np.full((len(self.bench), 2), np.nan)
-        whole = self._state()
+        whole = self.state()
         self.x, self.own = np.zeros_like(self.x), np.zeros_like(self.own)
         self.bench.settle(self.bench.tunings(self.around))
         self.linearise()
-        priors = self._state()
+        priors = self.state()
         for label in dict.fromkeys(labels):
             held = np.array([other == label for other in labels])
             if held.tobytes() not in self.known:
                 ways = [self._ended(start, ~held, steps) for start in (priors, whole)]
                 self.known[held.tobytes()] = min(ways, key=lambda way: way[0])[1][held]
             out[held] = self.known[held.tobytes()]
-        self._go_to(whole)
+        self.go_to(whole)
         return out
 
     def _ended(self, start: State, keep: Mask, steps: int) -> tuple[float, Floats]:
         """The loss at the optimum that is found from `start` on the rows `keep`, and the log times there."""
-        self._go_to(start)
+        self.go_to(start)
         self._descend(keep, steps)
         times = self.bench.log_times(self._settled())
         return self._loss(np.concatenate([self.x, self.own]), times, keep), times
 
-    def _state(self) -> State:
+    def state(self) -> State:
         """Where the search stands."""
         return self.x, self.own, self.here, self.slope, list(self.bench.batches)
 
-    def _go_to(self, state: State) -> None:
+    def go_to(self, state: State) -> None:
         """Back to where it stood."""
         self.x, self.own, self.here, self.slope, batches = state
         self.bench.batches = list(batches)

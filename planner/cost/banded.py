@@ -8,6 +8,7 @@ from model_zoo.schema import ModelCard
 from planner.cost.bands import PROMPTS, WIDE, Phase, band_sigma
 from planner.cost.calibration import Calibration, Traits
 from planner.cost.efficiency.reading import Efficiency
+from planner.cost.measured import widening
 from planner.cost.powered import Powered
 from planner.designs.shape import Designs, Floats, Precisions
 
@@ -45,7 +46,9 @@ class Banded(Powered):
         wide = (designs.groups > 1) | (designs.gpus > self.node_class.scale_up_gpus)
         unseen = wide | (designs.redundant > 0)
         both = np.array([[self.sigma_ttft], [self.sigma_tpot]])
-        return np.asarray(np.hypot(both, np.where(unseen, WIDE, 0.0)))
+        own = self.calibration.measured("tpot", self.traits) or self.traits.engine in self.calibration.old
+        more = widening(self.traits, designs, formats=not own)
+        return np.asarray(np.hypot(np.hypot(both, np.where(unseen, WIDE, 0.0)), more))
 
     def sigma_prompts(self, designs: Designs) -> Floats:
         """Standard deviation of the log of measured / predicted seconds of prompts, which prefill's rate

@@ -1,25 +1,23 @@
 """What of a plan was never measured: how replicas run beyond the runs that calibration was fitted to.
 
-`measured.yaml` names what there were runs of, by engine: devices and formats of weights, pipelines, experts
-on ranks of their own, attention-dp, and the ways of caches over which servers apart were measured to win
-against servers that do both; and which share of the best product of matrices whole steps reached (`steps`),
-which a plan's steps are held against. A user's own calibration is not in it.
+`planner/cost/measured.yaml` names what there were runs of, by engine: devices and formats of weights,
+pipelines, experts on ranks of their own, attention-dp, and the ways of caches over which servers apart were
+measured to win against servers that do both; and which share of the best product of matrices whole steps
+reached (`steps`), which a plan's steps are held against. A user's own calibration is not in it.
 `python -m benchmarks.evidence` writes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
+from math import exp, hypot
 from typing import Any
 
 from cluster_configs.schema import NodeClass, ResolvedCluster
+from planner.cost.bands import APART, WIDE, Z80
+from planner.cost.measured import table, widths
 from planner.plans import schema
 from planner.problems.ways import route
-from planner.reading.documents import read_plain
-
-MEASURED = Path(__file__).with_name("measured.yaml")
 
 NEVER = "none among the shipped calibration's runs"
 NAMES = {"trtllm": "TensorRT-LLM", "sglang": "SGLang", "vllm": "vLLM"}
@@ -29,13 +27,6 @@ RDMA = "+rdma"
 
 Told = tuple[schema.Mechanism, str]
 """A mechanism, and in words that and on what it was never measured."""
-
-
-@cache
-def table() -> Mapping[str, Mapping[str, Any]]:
-    """What was measured, by engine."""
-    engines: Mapping[str, Mapping[str, Any]] = read_plain(MEASURED)["engines"]
-    return engines
 
 
 def evidence(
@@ -53,10 +44,23 @@ def evidence(
         beyond = beyond_runs(r, *shares[r.id]) if r.id in shares else ()
         for told in (*unmeasured(r, between.get(r.id, ()), moe), *beyond):
             users.setdefault(told, []).append(r.id)
+    roles = {r.id: r.role for r in replicas}
     return [
-        schema.Evidence(mechanism=mechanism, replicas=ids, what=what)
+        schema.Evidence(mechanism=mechanism, replicas=ids, what=what, band=band_of(mechanism, roles[ids[0]]))
         for (mechanism, what), ids in users.items()
     ]
+
+
+def band_of(mechanism: str, role: str) -> float:
+    """How far off times may be by this alone in four cases of five, as a share: first tokens of servers that
+    only prefill, else steps of decoding. 0: not known to be off by it."""
+    kind = 0 if role == "prefill" else 1
+    learnt, always = widths().get(mechanism, (0.0, 0.0))[kind], 0.0
+    if mechanism in ("attention_dp", "context_parallel"):
+        always = float(WIDE[kind, 0])
+    elif mechanism == "split" and role in APART:
+        always = float(APART[role][kind, 0])
+    return round(exp(Z80 * hypot(learnt, always)) - 1, 3)
 
 
 def caches_over(

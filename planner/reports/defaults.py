@@ -108,4 +108,5 @@ def untried(plan: Plan) -> Iterator[str]:
     """How the plan runs that there were no measurements of, a line each."""
     for e in plan.evidence:
         whose = f" ({', '.join(e.replicas)})" if len(e.replicas) < len(plan.replicas) else ""
-        yield f"{e.what}{whose}"
+        wider = f", ±{say.percent(e.band)} by that alone" if e.band else ""
+        yield f"{e.what}{whose}{wider}"

@@ -89,5 +89,5 @@ def test_what_a_split_costs_in_first_tokens_stands_beside_its_gain(bold, safe):
 
     ours, theirs = (made.predicted.ttft_ms.value for made in (safe, bold))
     assert line.ttft_times == pytest.approx(theirs / ours, rel=0.05)
-    assert f"first tokens after {theirs:,.0f} ms, the plan's after {ours:,.0f}" in line.why
+    assert f"first tokens after {theirs:,.3g} ms, the plan's after {ours:,.3g}" in line.why
     assert f"its mean TTFT {line.ttft_times:.2g} times as long" in str(phases(safe))

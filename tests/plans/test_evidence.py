@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from benchmarks.evidence import measured, steps, wins
@@ -142,3 +143,22 @@ def test_caches_go_over_the_way_between_servers(gpus, first, second, over):
 
 def test_the_shipped_table_names_what_calibration_was_fitted_to():
     assert "weights" in told.table()["vllm"]["devices"]["h100-sxm"]
+
+
+def test_each_says_how_far_off_times_may_be_by_it_alone(monkeypatch):
+    """First tokens of servers that only prefill, steps of others: 0.2 is exp(1.2816 * 0.2) - 1 = 29 %."""
+    monkeypatch.setattr(told, "widths", lambda: {"pipeline": (0.1, 0.2)})
+
+    assert told.band_of("pipeline", "mixed") == pytest.approx(0.292)
+    assert told.band_of("pipeline", "decode") == pytest.approx(0.292)
+    assert told.band_of("pipeline", "prefill") == pytest.approx(0.137)
+    assert told.band_of("draft", "mixed") == 0.0
+
+
+def test_what_bands_have_anyway_counts_too(monkeypatch):
+    """Attention-dp 0.15 in steps, with 0.2 on top 0.25; caches that are taken in 0.03, sent ones 0.35."""
+    monkeypatch.setattr(told, "widths", lambda: {"attention_dp": (0.0, 0.2)})
+
+    assert told.band_of("attention_dp", "mixed") == pytest.approx(np.exp(1.2816 * 0.25) - 1, abs=1e-3)
+    assert told.band_of("split", "decode") == pytest.approx(np.exp(1.2816 * 0.03) - 1, abs=1e-3)
+    assert told.band_of("split", "prefill") == pytest.approx(np.exp(1.2816 * 0.35) - 1, abs=1e-3)

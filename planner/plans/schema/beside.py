@@ -64,11 +64,13 @@ Mechanism = Literal[
 
 
 class Evidence(Part):
-    """A mechanism that replicas with these ids use and of which there was no measurement, in words `what`."""
+    """A mechanism that replicas with these ids use and of which there was no measurement, in words `what`.
+    `band`: how much further off times may be by it alone, in four cases of five; 0: not known to be."""
 
     mechanism: Mechanism
     replicas: list[str]
     what: str
+    band: NonNegative = 0.0
 
 
 class LongPrompt(Part):
