@@ -219,6 +219,8 @@ def _instead(asked: Asked, limits: Limits, began: float, tell: Progress) -> sche
     """Chains over declared links, where any engine may do and no replica can; None: they can't either."""
     if asked.options.engine != "any" or not asked.cluster.links or asked.options.survive is not None:
         return None
+    if asked.workload.slo.percentile != "mean":  # chains keep limits on means
+        return None
     if "options.risk" in asked.defaulted:
         asked = asked.at_median
     if "arrivals" in asked.defaulted:

@@ -15,6 +15,7 @@ from planner.inputs.workload import Workload
 from planner.plans.schema import Plan
 from planner.reports import terminal
 from planner.several.asked import read_several, wanted
+from planner.simulate.answer import Ask, simulate
 
 
 @cache
@@ -59,6 +60,29 @@ def test_more_than_the_rate_shown_is_not():
 def test_an_objective_other_than_throughput_needs_a_rate_in_either_loop(loop: str):
     with pytest.raises(InputError, match="needs a rate to serve"):
         planned(loop=loop, objective="gpus")
+
+
+@pytest.mark.parametrize(
+    "given", [{"loop": "closed"}, {"engine": "chains"}, {"workload": "batch", "ttft_ms": 900}]
+)
+def test_a_closed_loop_has_no_percentile(given: dict[str, object]):
+    with pytest.raises(InputError, match="limits of a closed loop are on means"):
+        planned(percentile="p95", **given)
+
+
+def test_a_fleet_of_unlike_replicas_has_the_percentile_of_all_its_requests():
+    """An H100 answers most requests, an L40S one of six. The formulas of each are near, not exact."""
+    asked = {"engine": "vllm", "percentile": "p90", "risk": 0.5, "simple": 0.0, "work_limit": 500}
+    plan = api.plan(None, "llama-3.1-8b", gpus="1xH100,1xL40S", tpot_ms=60, explain=False, **asked)
+    run = simulate(plan, Ask(requests=40_000))
+    p = plan.predicted
+
+    assert len(plan.replicas) == 2
+    for name, band, near in (("ttft_ms", p.ttft_ms, 0.25), ("tpot_ms", p.tpot_ms, 0.06)):
+        assert band.low < band.value < band.high
+        assert getattr(run, name)["p90"] == pytest.approx(band.value, rel=near)
+        assert run.expected[name]["p90"] == pytest.approx(band.value, rel=0.06)
+        assert run.promises[name].attained >= 0.85
 
 
 def test_the_closed_loop_beside_random_arrivals_is_the_one_that_is_planned_for_itself():

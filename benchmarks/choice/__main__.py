@@ -2,9 +2,10 @@
 
 Sections: `picks` among layouts, `pipelines` beside layouts of one stage, `splits` of prefill and decode; and,
 if asked for by name, `picks_folds` and `mechanisms` left out of the fit (some five minutes each), `sound`,
-random questions, `lower_rates`, each again at less than it shows, `rates`, whole steps of shipped plans and
-random designs, and `ordinary`, how many usual questions a split answers (`--problems`, `--seed`). The
-measurements lie in `../shared`; without them only the last four print anything.
+random questions, `lower_rates`, each again at less than it shows, `percentiles`, promises that are replayed,
+`rates`, whole steps of shipped plans and random designs, and `ordinary`, how many usual questions a split
+answers (`--problems`, `--seed`). The measurements lie in `../shared`; without them only the last five print
+anything.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from benchmarks.choice import (
     lower_rates,
     mechanisms,
     ordinary,
+    percentiles,
     picks,
     pipelines,
     rates,
@@ -43,6 +45,7 @@ LONG: dict[str, Callable[[], str]] = {
 DRAWN: dict[str, tuple[Callable[[int, int], str], int]] = {
     "sound": (sound.report, sound.PROBLEMS),
     "lower_rates": (lower_rates.report, lower_rates.PROBLEMS),
+    "percentiles": (percentiles.report, percentiles.PROBLEMS),
     "rates": (rates.report, rates.DESIGNS),
     "ordinary": (ordinary.report, ordinary.QUESTIONS),
 }

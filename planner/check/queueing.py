@@ -107,7 +107,8 @@ def _cache(case: Case, card: ModelCard, replica: Replica, where: str) -> Iterato
 def _fleet(case: Case) -> Iterator[Violation]:
     """Predicted latencies against the stored times of all groups and chains, and against their batches.
 
-    A percentile of TTFT says nothing of the mean over unlike prompts, and a median may lie below a mean.
+    A mean is no less than the mean of what each group takes; a percentile no less than what as many of all
+    requests take at least. Of TTFT that says nothing over unlike prompts, and a median may lie below a mean.
     Latencies of chains are means, queueing included.
     """
     if not case.rps:
@@ -119,17 +120,33 @@ def _fleet(case: Case) -> Iterator[Violation]:
     if percentile == "mean" or len(case.workload.buckets) == 1:
         times = [(load.rps, g.step.prefill_s) for g, load in loads if g.role not in ("decode", "chain")]
         times += [(case.chain_load.rps * chain.share, known * chain.ttft_s) for chain in chains]
-        lone_s = sum(rps * seconds for rps, seconds in times) / case.rps
+        lone_s = _at(percentile, times)
         yield from _not_below("ttft_ms", predicted.ttft_ms.value, 1e3 * lone_s, "a mean prompt alone takes")
     decoding = [(load.decode_rps, g.token_s) for g, load in loads if g.role not in ("prefill", "chain")]
     decoding += [(case.chain_load.decode_rps * chain.share, known * chain.tpot_s) for chain in chains]
-    rate = sum(rate for rate, _ in decoding)
-    if rate and percentile != "p50":
-        step_ms = 1e3 * sum(rate * seconds for rate, seconds in decoding) / rate
+    if sum(rate for rate, _ in decoding) and percentile != "p50":
+        step_ms = 1e3 * _at(percentile, decoding)
         yield from _not_below("tpot_ms", predicted.tpot_ms.value, step_ms, "decode steps alone take")
     alike = len({bucket.osl for bucket in case.workload.buckets}) == 1 or len(decoding) == 1
     if percentile == "mean" and alike and not chains:
         yield from _all_in_flight(case)
+
+
+def _at(percentile: str, times: list[tuple[float, float]]) -> float:
+    """The mean of (requests/s, seconds), or the seconds that a percentile of requests are within.
+
+    >>> [_at(percentile, [(3.0, 1.0), (1.0, 9.0)]) for percentile in ("mean", "p50", "p95")]
+    [3.0, 1.0, 9.0]
+    """
+    rate = sum(rate for rate, _ in times)
+    if percentile == "mean":
+        return sum(rate * seconds for rate, seconds in times) / rate
+    left = float(percentile.removeprefix("p")) / 100 * rate * (1 - EXACT)
+    for own, seconds in sorted(times, key=lambda one: one[1]):
+        left -= own
+        if left <= 0:
+            return seconds
+    return 0.0
 
 
 def _not_below(name: str, value_ms: float, floor_ms: float, what: str) -> Iterator[Violation]:

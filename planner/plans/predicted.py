@@ -18,14 +18,15 @@ from cluster_configs.schema import NodeClass
 from planner.cost.bands import of_role
 from planner.cost.power import idle_watts
 from planner.plans import placement, schema
-from planner.plans.bands import Edges, Totals, Way, band, chance, mean_band
+from planner.plans.bands import Edges, Totals, Way, band, chance
 from planner.plans.binding import rate_edges, rate_sigma
 from planner.plans.found import Found, Group, Path, paths
 from planner.plans.operation import index_of
+from planner.plans.percentiles import bands_of
 
 
 def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> schema.Predicted:
-    """Totals. Times are means over requests of each way's value at the workload's percentile."""
+    """Totals. Times are at the workload's percentile of all requests."""
     ways, w = paths(found, made), found.workload
     rate = sum(p.rate for p in ways)
     out = sum(p.rate * w.buckets[p.bucket].osl for p in ways)
@@ -40,7 +41,7 @@ def predicted(found: Found, made: Sequence[Group], placed: placement.Placed) -> 
     watts = sum(g.count * g.operation.watts for g in made) + idle(found.cluster.classes, used)
     used_share = band(busiest.operation.used, rate_sigma(busiest) if given else 0.0)
     totals = Totals(rate, out, tokens, usd, watts, speed)
-    return totals.predicted(mean_band(firsts), mean_band(others), used_share, sure)
+    return totals.predicted(*bands_of(found, made, firsts, others), used_share, sure)
 
 
 def times_ms(found: Found, ways: Sequence[Path]) -> tuple[list[Way], list[Way]]:

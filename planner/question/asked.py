@@ -15,6 +15,7 @@ from planner.cost.calibration import Calibration, shipped
 from planner.designs.precision import precision_named, precisions
 from planner.drafts.kinds import drafts_of
 from planner.errors import InputError, nearest
+from planner.inputs.arrivals import drawn, refuse_percentiles
 from planner.inputs.options import MEDIAN, Options
 from planner.inputs.reading import parse_budget, parse_survive, read_workload
 from planner.inputs.traces import Trace, read_trace
@@ -105,7 +106,8 @@ def read(
     load = load.merged
     chosen = options_of(options)
     by_median = profiled or chosen.engine == "chains"  # neither has bands, nor is planned at random
-    load, defaulted = _drawn(load, defaulted, by_median)
+    load, defaulted = drawn(load, defaulted, by_median)
+    refuse_percentiles(load, chosen, profiled)
     _refuse_whole_times(load, chosen, profiled)
     _refuse_loss_of_all(chosen, resolved)
     _refuse_unknown_precisions(card, chosen)
@@ -138,13 +140,6 @@ def cluster_of(cluster: str | Path | ResolvedCluster | None, gpus: str | None) -
     if gpus is not None:
         return from_gpus(gpus)
     return cluster if isinstance(cluster, ResolvedCluster) else read_cluster(str(cluster))
-
-
-def _drawn(load: Workload, defaulted: list[str], closed: bool) -> tuple[Workload, list[str]]:
-    """The workload with random arrivals where nobody says how requests come; not `closed` ones."""
-    if closed or load.rate_rps is not None or load.arrivals is not None:
-        return load, defaulted
-    return load.model_copy(update={"arrivals": "open"}), [*defaulted, "arrivals"]
 
 
 def _of_trace(

@@ -16,30 +16,8 @@ from planner.simulate.arrivals import Drawn, drawn, traced
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site, Tell
 from planner.simulate.groups import Servers, expected
 from planner.simulate.pools import Trouble
+from planner.simulate.promises import Promise, Times, promises_of, times_of
 from planner.simulate.routing import Routing, router
-
-QUANTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
-"""Percentiles of times, by linear interpolation between requests (NumPy's)."""
-
-Times = dict[str, float]
-"""Milliseconds by "mean" and the names of QUANTILES."""
-
-
-NEARLY = 0.02
-"""Share of a limit by which a mean in a closed loop may be beyond it: such plans stand just at their limit,
-by formulas that are so near to the replay (`planner/queueing`)."""
-
-
-@dataclass(frozen=True)
-class Promise:
-    """A limit on the times of requests at a percentile: the share of requests within it, and whether the
-    percentile (or mean) was; in a closed loop the mean, but for `NEARLY`."""
-
-    limit_ms: float
-    percentile: str
-    achieved_ms: float
-    attained: float
-    kept: bool
 
 
 @dataclass(frozen=True)
@@ -179,7 +157,8 @@ def _answer(servers: Servers, ask: Ask, out: Outcome, given: Drawn) -> Simulated
     first_s, last_s = _running(out, counted)
     ended = (out.end_s > first_s) & (out.end_s <= last_s)
     span_s = max(last_s - first_s, 1e-9)
-    promises, within = _promises(servers, ttft, tpot, e2e)
+    kinds = given.load.bucket[counted] if ask.trace is None else np.zeros(len(ttft), dtype=int)
+    promises, within = promises_of(servers.workload, {"ttft_ms": ttft, "tpot_ms": tpot, "e2e_ms": e2e}, kinds)
     p = servers.plan.predicted
     return Simulated(
         arrivals=_arrivals(servers, ask, in_flight),
@@ -190,9 +169,9 @@ def _answer(servers: Servers, ask: Ask, out: Outcome, given: Drawn) -> Simulated
         span_s=span_s,
         rps=float(ended.sum()) / span_s,
         out_tok_per_s=float(given.osl[ended].sum()) / span_s,
-        ttft_ms=_times(ttft),
-        tpot_ms=_times(tpot),
-        e2e_ms=_times(e2e),
+        ttft_ms=times_of(ttft),
+        tpot_ms=times_of(tpot),
+        e2e_ms=times_of(e2e),
         predicted={
             "ttft_ms": p.ttft_ms,
             "tpot_ms": p.tpot_ms,
@@ -222,26 +201,6 @@ def _running(out: Outcome, counted: slice) -> tuple[float, float]:
     first_s, last_s = float(came_s.min()), float(came_s.max())
     ended_s = float(out.end_s.min())
     return (ended_s if first_s < ended_s < last_s else first_s), last_s
-
-
-def _promises(servers: Servers, ttft: Floats, tpot: Floats, e2e: Floats) -> tuple[dict[str, Promise], Floats]:
-    """The limits by name, and whether each request was within all of them."""
-    slo = servers.workload.slo
-    percentile = "mean" if servers.workload.loop == "closed" else slo.percentile
-    promises, within = dict[str, Promise](), np.ones(len(ttft))
-    for name, limit, times in (
-        ("ttft_ms", slo.ttft_ms, ttft),
-        ("tpot_ms", slo.tpot_ms, tpot),
-        ("e2e_ms", slo.e2e_ms, e2e),
-    ):
-        if limit is None or np.isnan(times).all():
-            continue
-        good = np.isnan(times) | (times <= limit)
-        within *= good
-        got = _times(times)[percentile]
-        most = limit * (1 + NEARLY) if servers.workload.loop == "closed" else limit
-        promises[name] = Promise(limit, percentile, got, float(good.mean()), got <= most)
-    return promises, within
 
 
 GROWS, SCATTER = 0.05, 4.0
@@ -280,16 +239,6 @@ def _arrivals(servers: Servers, ask: Ask, in_flight: int | None) -> str:
 def _rate(rps: float) -> str:
     """Three digits, never as a power of ten."""
     return f"{float(f'{rps:.3g}'):,.12g} requests/s"
-
-
-def _times(ms: Floats) -> Times:
-    """Mean and percentiles, of requests that have such a time; 0 where none has."""
-    known = ms[~np.isnan(ms)]
-    if not len(known):
-        return dict.fromkeys(("mean", *QUANTILES), 0.0)
-    return {"mean": float(known.mean())} | {
-        name: float(np.percentile(known, q)) for name, q in QUANTILES.items()
-    }
 
 
 def _listed(values: Floats) -> list[float]:

@@ -12,7 +12,7 @@ What the plan's own formulas say of times at every percentile is told beside (`e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import get_args
@@ -35,6 +35,8 @@ from planner.operating.requests import Requests, Terms, computed
 from planner.operating.times import arriving
 from planner.plans.schema import Plan, Replica
 from planner.queueing import Percentile
+from planner.queueing.mixture import Part, quantile_of
+from planner.queueing.tail import QUANTILE
 from planner.simulate.links import Wire
 from planner.simulate.pools import Group
 from planner.simulate.requests import Role, Settings, StepCosts
@@ -250,22 +252,32 @@ Times = dict[str, float]
 
 
 def expected(servers: Servers) -> dict[str, Times]:
-    """Milliseconds by "ttft_ms" and "tpot_ms", then by percentile, mean over requests as plans have it. Empty
+    """Milliseconds by "ttft_ms" and "tpot_ms", then by percentile, of all requests, as plans have it. Empty
     where formulas know means only: in closed loops, and of prefill/decode pairs."""
     plan = servers.plan
     if servers.workload.loop == "closed" or any(r.role != "mixed" for r in plan.replicas):
         return {}
-    found: dict[str, Times] = {"ttft_ms": {}, "tpot_ms": {}}
-    for percentile in get_args(Percentile):
-        sums, weight = np.zeros(2), 0.0
-        for r in plan.replicas:
-            own, rate = servers.own_step(r), servers.rates[r.id]
-            each = (rate / (r.count * r.attn_dp))[None]
+    parts: dict[str, list[tuple[float, Times]]] = {"ttft_ms": [], "tpot_ms": []}
+    for r in plan.replicas:
+        own, rate = servers.own_step(r), servers.rates[r.id]
+        each = (rate / (r.count * r.attn_dp))[None]
+        every = {}
+        for percentile in get_args(Percentile):
             terms = Terms("mixed", float(own.budget), percentile, "open")
-            e = arriving(own.model, own.leveled.step, own.asked, each, terms)
-            sums += [float(rate @ e.ttft_s[0]), float(rate @ e.tpot_s[0])]
-            weight += float(rate.sum())
-        for name, value in zip(found, 1e3 * sums / max(weight, 1e-12), strict=True):
-            if np.isfinite(value):
-                found[name][percentile] = float(value)
-    return found
+            every[percentile] = arriving(own.model, own.leveled.step, own.asked, each, terms)
+        for w in np.flatnonzero(rate > 0):
+            parts["ttft_ms"].append((rate[w], {p: 1e3 * float(e.ttft_s[0, w]) for p, e in every.items()}))
+            if servers.osl[w] > 1:
+                parts["tpot_ms"].append((rate[w], {p: 1e3 * float(e.tpot_s[0, w]) for p, e in every.items()}))
+    return {name: _of_all(own) for name, own in parts.items()}
+
+
+def _of_all(parts: Sequence[tuple[float, Times]]) -> Times:
+    """Mean and percentiles over the requests of all parts, of (requests/s, times) each; none where a time is
+    without end."""
+    if not parts or not all(np.isfinite(x) for _, times in parts for x in times.values()):
+        return {}
+    rate = sum(r for r, _ in parts)
+    ways = [Part(r, np.array([times[p] for p in QUANTILE])) for r, times in parts]
+    mean = sum(r * times["mean"] for r, times in parts) / rate
+    return {"mean": mean} | {p: quantile_of(ways, p) for p in QUANTILE}

@@ -89,7 +89,7 @@ def test_chains_are_chosen_where_no_replica_can_serve(monkeypatch):
 
 def test_a_plan_of_replicas_says_what_chains_would_have_given(monkeypatch):
     monkeypatch.setattr(finish, "WAYS", (way,))
-    made_of_replicas = plan(cluster(), "qwen3-8b", ttft_ms="none", tpot_ms="none")
+    made_of_replicas = plan(cluster(), "qwen3-8b", ttft_ms="none", tpot_ms="none", loop="closed")
     told = next(a for a in made_of_replicas.alternatives if a.what.startswith("chains"))
 
     assert not made_of_replicas.chains

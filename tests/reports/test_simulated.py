@@ -15,8 +15,9 @@ from rich.console import Console
 
 from planner.plans.schema import Band
 from planner.reports.simulated import BLOCKS, drawn, simulated
-from planner.simulate.answer import Overload, Promise, Simulated
+from planner.simulate.answer import Overload, Simulated
 from planner.simulate.pools import Series
+from planner.simulate.promises import Promise
 
 
 def band(value: float, spread: float = 0.1) -> Band:

@@ -15,8 +15,8 @@ from planner.simulate.pools import Trouble
 
 ASKED = {
     "open": {"gpus": "2xL4", "model": "qwen3-8b", "rate": 1.0, "ttft_ms": 5000},
-    "closed": {"gpus": "2xL4", "model": "qwen3-8b"},
-    "split": {"gpus": "8xH100", "model": "llama-3.1-70b"},
+    "closed": {"gpus": "2xL4", "model": "qwen3-8b", "loop": "closed"},
+    "split": {"gpus": "8xH100", "model": "llama-3.1-70b", "loop": "closed", "simple": 0.0},
     "experts": {"gpus": "8xH100", "model": "qwen3-30b-a3b", "rate": 20.0, "percentile": "p95"},
     "unlike": {"gpus": "2xL4,2xT4", "model": "qwen3-8b", "ttft_ms": "none", "tpot_ms": "none"},
     "kept": {"gpus": "2xL4", "model": "qwen3-8b", "workload": "agent"},

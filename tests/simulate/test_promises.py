@@ -1,19 +1,18 @@
 """Whether a limit was kept: at its percentile, and in a closed loop the mean, but for two per cent."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
-from planner.inputs.workload import Slo
-from planner.simulate.answer import _promises
+from planner.inputs.workload import Bucket, Slo, Workload
+from planner.simulate.promises import promises_of
 
 
 def kept(tpot_ms, loop="open", percentile="mean", **limits):
     slo = Slo(**{"ttft_ms": None, "tpot_ms": 50.0, "percentile": percentile} | limits)
-    servers = SimpleNamespace(workload=SimpleNamespace(slo=slo, loop=loop))
-    times = np.array(tpot_ms)
-    found, _ = _promises(servers, np.full(len(times), 100.0), times, 100.0 + 10 * times)
+    load = Workload(buckets=[Bucket(isl=100, osl=10)], slo=slo, arrivals=loop)
+    tpot = np.array(tpot_ms)
+    times = {"ttft_ms": np.full(len(tpot), 100.0), "tpot_ms": tpot, "e2e_ms": 100.0 + 10 * tpot}
+    found, _ = promises_of(load, times, np.zeros(len(tpot), dtype=int))
     return {name: p.kept for name, p in found.items()}
 
 
@@ -32,3 +31,20 @@ def test_a_percentile_is_kept_where_its_share_of_requests_is_within():
 def test_a_limit_on_whole_requests_is_one_too():
     assert kept([40.0], e2e_ms=501.0) == {"tpot_ms": True, "e2e_ms": True}
     assert kept([40.0], e2e_ms=499.0) == {"tpot_ms": True, "e2e_ms": False}
+
+
+def test_every_bucket_keeps_its_own_percentile():
+    """Nine of ten requests are quick, but of the long ones only three of four."""
+    load = Workload(
+        buckets=[Bucket(isl=100, osl=10), Bucket(isl=900, osl=10)],
+        slo=Slo(ttft_ms=50.0, tpot_ms=None, percentile="p90"),
+        arrivals="open",
+    )
+    ttft = np.array([10.0] * 60 + [40.0] * 30 + [60.0] * 10)
+    kinds = np.array([0] * 60 + [1] * 40)
+    found, within = promises_of(load, {"ttft_ms": ttft}, kinds)
+
+    assert within.mean() == pytest.approx(0.9)
+    assert found["ttft_ms"].attained == pytest.approx(0.75)
+    assert found["ttft_ms"].achieved_ms == pytest.approx(60.0)
+    assert not found["ttft_ms"].kept

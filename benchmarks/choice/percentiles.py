@@ -1,0 +1,117 @@
+"""Promises at a percentile, replayed: `python -m benchmarks.choice percentiles`.
+
+The random questions of `sound` that promise a percentile, planned for the most random arrivals with limits
+that the median prediction keeps, so that they bind, and replayed at random times. Said of each limit is the
+share of requests within it, of the bucket that keeps it worst, less the share that was promised; apart those
+that bind: whose predicted time is within 5 % of the limit. Then the share within the predicted time itself,
+of all requests, which is the promised share where the formulas are right. `--problems N --seed S`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.choice.lower_rates import drawn
+from benchmarks.choice.sound import Question, answer
+from benchmarks.scores.render import table
+from planner.errors import InputError
+from planner.inputs.workload import LIMITS
+from planner.plans.schema import Plan
+from planner.queueing.tail import QUANTILE
+from planner.simulate.answer import Ask, Simulated, simulate
+
+PROBLEMS = 10
+"""Questions where nobody says how many: some three minutes. A long run has 60."""
+
+REQUESTS = 20_000
+"""Of a replay: fewer say little of a server that is busy for most of the time."""
+
+POINTS = 0.02
+"""Of attainment: what a promise may be off by."""
+
+BINDS = 0.95
+"""Share of its limit from which a predicted time binds."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One limit of a replayed plan: the share of requests promised, and those within the limit and within
+    the predicted time."""
+
+    question: Question
+    limit: str
+    promised: float
+    attained: float
+    within_predicted: float
+    binds: bool
+
+    @property
+    def over(self) -> float:
+        """Share of requests within the limit, less what was promised."""
+        return self.attained - self.promised
+
+
+def report(problems: int = PROBLEMS, seed: int = 0) -> str:
+    """Attainment against the promise, and every limit that was broken by more than POINTS."""
+    began = time.perf_counter()
+    found = [kept for number in range(problems) for kept in replayed(asked(seed, number))]
+    seconds = time.perf_counter() - began
+    plans = len({kept.question.name for kept in found})
+    lines = [
+        _line("limits", [k.over for k in found]),
+        _line("limits that bind", [k.over for k in found if k.binds]),
+        _line("predicted times", [k.within_predicted - k.promised for k in found]),
+    ]
+    heads = ("share within, less the share promised", "n", "median", f"off ≤ {POINTS:g}", f"≥ -{POINTS:g}")
+    broken = (k for k in found if k.over < -POINTS)
+    said = f"{problems} questions, seed {seed}, {plans} plans replayed, {seconds:.0f} s"
+    return "\n".join([said, table(heads, lines), *(_told(k) for k in broken)])
+
+
+def asked(seed: int, number: int) -> Question:
+    """Question `number` of `seed` that promises a percentile: where it does not itself, one by its number."""
+    own = drawn(seed, number) or drawn(seed, 10_000 + number) or drawn(seed, 20_000 + number)
+    assert own is not None
+    which = own.options.get("percentile") or list(QUANTILE)[number % len(QUANTILE)]
+    return own.but(percentile=which, risk=0.5)
+
+
+def replayed(question: Question) -> Iterator[Kept]:
+    """The limits of its plan, where there is one that a replay takes."""
+    plan = answer(question, explain=False).plan
+    if plan is None:
+        return
+    try:
+        run = simulate(plan, Ask(requests=REQUESTS))
+    except InputError:  # so many are in flight at once that this would take minutes
+        return
+    yield from limits_of(question, plan, run)
+
+
+def limits_of(question: Question, plan: Plan, run: Simulated) -> Iterator[Kept]:
+    """Each limit of a plan at its percentile, in its replay."""
+    percentile = str(plan.problem.workload["slo"]["percentile"])
+    for name in LIMITS:
+        promise = run.promises.get(name)
+        if promise is None:
+            continue
+        predicted = run.predicted[name].value
+        times = 1e3 * getattr(run.outcome, name.replace("_ms", "_s"))[len(run.outcome.ttft_s) - run.counted :]
+        within = float(np.mean(times[~np.isnan(times)] <= predicted))
+        binds = predicted >= BINDS * promise.limit_ms
+        yield Kept(question, name, QUANTILE[percentile], promise.attained, within, binds)
+
+
+def _line(what: str, over: list[float]) -> list[str]:
+    if not over:
+        return [what, "0", "", "", ""]
+    near, safe = (np.mean(x) for x in (np.abs(over) <= POINTS, np.array(over) >= -POINTS))
+    return [what, str(len(over)), f"{np.median(over):+.3f}", f"{near:.0%}", f"{safe:.0%}"]
+
+
+def _told(k: Kept) -> str:
+    return f"{k.question.name} {k.question.command}\n  {k.limit}: {k.attained:.3f} of {k.promised:g}"
