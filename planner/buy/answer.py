@@ -59,6 +59,7 @@ class Purchase:
     bound: float
     offers: int
     left_out: Sequence[str] = ()  # offers that do not say what they take
+    in_time: bool = True  # whether all offers were looked at before the time was over
     break_even: Sequence[BreakEven] = field(default=())
     more: Sequence[More] = field(default=())
 
@@ -91,6 +92,7 @@ class Purchase:
             "gap": self.gap,
             "offers": self.offers,
             "left_out": list(self.left_out),
+            "in_time": self.in_time,
             "break_even": [asdict(each) for each in self.break_even],
             "more": [asdict(each) for each in self.more],
             "plan": self.plan.model_dump(mode="json", by_alias=True),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from cluster_configs.reading import read_cluster
@@ -13,9 +15,11 @@ from planner import api
 from planner.buy.answer import Bought, Purchase, taken
 from planner.buy.market import Market, market, read_prices
 from planner.buy.money import FORM, Money, parse_money
+from planner.candidates.deadline import late
 from planner.check.case import Case, open_case
 from planner.check.packing import nodes_used
 from planner.errors import Infeasible, InputError, OutOfTime
+from planner.inputs.options import Options
 from planner.inputs.reading import read_workload
 from planner.inputs.workload import Workload
 from planner.plans.schema import Plan
@@ -26,6 +30,14 @@ YEARS = 4.0
 
 STEP = 4.0
 """Times the money, where a rate needs more than was looked at."""
+
+USUAL_S: float = Options.model_fields["time_limit_s"].default
+
+PLAN_SHARE = 0.6
+"""Of the time that is left, for the next plan: the first is there within half of the limit, or nearly."""
+
+LEAST_S = 0.1
+"""Seconds below which no plan is begun."""
 
 ANY_RATE_RPS = 1e-3
 """A rate that every fleet which serves at all serves."""
@@ -41,6 +53,16 @@ class Wish:
     money: Money
     question: dict[str, Any]
     tell: Progress = lambda text: None
+    until: float = inf  # `time.perf_counter`; inf: each plan has the whole time limit
+
+    def begun(self) -> Wish:
+        """The same, whose time limit begins now."""
+        return replace(self, until=time.perf_counter() + float(self.question.get("time_limit_s") or USUAL_S))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left for a further plan."""
+        return self.until - time.perf_counter() < LEAST_S
 
     @property
     def rate(self) -> float | None:
@@ -64,11 +86,13 @@ def buy(cluster: str | None, prices: str, wish: Wish, years: float = YEARS) -> t
     if wish.money.most is None and wish.rate is None:
         raise InputError("name what may be spent, or a rate to serve", "--budget", f"{FORM}; or add --rate")
     own = None if cluster is None else read_cluster(cluster)
+    wish = wish.begun()
     offered, left_out = market(*read_prices(prices), wish.money.measure, years, own)
     plan = affordable(offered, wish)
     shown, bought = on_its_own(offered, wish, plan, bought_of(plan, offered))
-    found = Purchase(wish.money, wish.rate, bought, shown, plan.proof.bound, len(offered.offers), left_out)
-    return found, offered
+    proof, offers = plan.proof, len(offered.offers)
+    in_time = not proof.space.late
+    return Purchase(wish.money, wish.rate, bought, shown, proof.bound, offers, left_out, in_time), offered
 
 
 def affordable(offered: Market, wish: Wish) -> Plan:
@@ -86,7 +110,7 @@ def _too_little(offered: Market, wish: Wish, error: Infeasible | OutOfTime) -> I
     question = {**wish.question, "rate": wish.rate or ANY_RATE_RPS}
     assert wish.money.most is not None
     try:
-        least = without_limit(offered, Wish(wish.model, wish.money, question, wish.tell))
+        least = without_limit(offered, replace(wish, question=question))
     except (Infeasible, OutOfTime):
         return error  # no money helps, or how much does is not known
     bought = bought_of(least, offered)
@@ -107,17 +131,19 @@ def without_limit(offered: Market, wish: Wish) -> Plan:
         try:
             return within(offered, wish, limit)
         except (Infeasible, OutOfTime):  # a search that proves nothing may find a fleet among more nodes
+            if wish.is_over:
+                raise
             if offered.all_within(limit):
                 return _planned(offered.cluster(limit), wish)
             limit *= STEP
-            if limit / min(offered.takes.values()) > MAX_NODES:
+            if offered.most_nodes(limit) > MAX_NODES:
                 raise
 
 
 def within(offered: Market, wish: Wish, limit: float) -> Plan:
     """The best plan that takes no more than the limit."""
-    if limit / min(offered.takes.values()) > MAX_NODES:
-        most = f"at most {MAX_NODES:,} nodes of an offer are planned with"
+    if offered.most_nodes(limit) > MAX_NODES:
+        most = f"at most {MAX_NODES:,} nodes are planned with"
         raise InputError(most, "--budget", "a smaller budget, or a list without the cheapest offers")
     wish.tell(f"looking at what {wish.money.said(limit)} buys")
     cluster = offered.cluster(limit)
@@ -127,6 +153,10 @@ def within(offered: Market, wish: Wish, limit: float) -> Plan:
 def _planned(cluster: ResolvedCluster, wish: Wish, **more: Any) -> Plan:
     """With a rate for the least money, where prices are known."""
     question = {**wish.question, **more, "simple": 0.0}
+    if wish.until < inf:
+        if wish.is_over:
+            raise late()
+        question["time_limit_s"] = PLAN_SHARE * (wish.until - time.perf_counter())
     return api.plan(cluster, wish.model, explain=False, on_progress=wish.tell, **question)
 
 

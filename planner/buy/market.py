@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import floor
+from functools import cached_property
+from math import floor, inf
 from pathlib import Path
 
 from cluster_configs.feeds import refuse
@@ -42,15 +43,39 @@ class Market:
         most = min(floor(limit / self.takes[name] + 1e-9), MAX_NODES)
         return min(most, self.offers[name].count) if name in self.limited else most
 
+    def most_nodes(self, limit: float) -> int:
+        """Nodes of the market's cluster, however many that are."""
+        counts = {name: floor(limit / self.takes[name] + 1e-9) for name in self.offers.keys() - self.dearer}
+        return sum(min(n, self.offers[k].count) if k in self.limited else n for k, n in counts.items())
+
     def all_within(self, limit: float) -> bool:
         """Whether a larger limit buys no more nodes of any offer."""
         counts = {name: self.offers[name].count for name in self.limited}
         return counts == {name: self.most(name, limit) for name in self.offers}
 
-    def cluster(self, limit: float) -> ResolvedCluster:
-        """All that may be had within the limit, and what is there, by the measure. Raises Infeasible:
-        nothing."""
-        counts = {name: self.most(name, limit) for name in self.offers}
+    @cached_property
+    def dearer(self) -> frozenset[str]:
+        """Offers of which another one is the same node for less, in any number: no best mix has them."""
+        linked = {end for link in self.form.links for end in link.between}
+        least = dict[str, float]()
+        for name in self.offers.keys() - self.limited:
+            form = self._form(name)
+            least[form] = min(self.takes[name], least.get(form, inf))
+        return frozenset(
+            name
+            for name in self.offers
+            if name not in linked and self.takes[name] > least.get(self._form(name), inf)
+        )
+
+    def _form(self, name: str) -> str:
+        """What a node of an offer is, whatever it is called and takes."""
+        return self.offers[name].model_dump_json(exclude={"name", "count", "price_usd_per_hour"})
+
+    def cluster(self, limit: float, dearer: bool = False) -> ResolvedCluster:
+        """All that may be had within the limit, and what is there, by the measure; with `dearer` also what no
+        best mix has. Raises Infeasible: nothing."""
+        left = self.offers.keys() if dearer else self.offers.keys() - self.dearer
+        counts = {name: self.most(name, limit) for name in self.offers if name in left}
         if not any(counts.values()) and self.own is None:
             raise Infeasible("no offer is that cheap", "--budget")
         return self._resolved(counts, self.takes)

@@ -59,7 +59,7 @@ def more(offered: Market, wish: Wish) -> Iterator[More]:
     KeyboardInterrupt."""
     for times in TIMES:
         try:
-            plan = affordable(offered, wish.times(times))
+            plan = affordable(offered, wish.times(times).begun())
         except (Infeasible, OutOfTime):
             yield More(times, None)
             continue
@@ -137,7 +137,7 @@ class Prices:
         """Candidates, and the least that serves the rate, or more than the budget does."""
         most = self.wish.money.most if self.wish.rate is None else self.found.takes
         assert most is not None
-        cluster, given = self.offered.cluster(WIDE * most), self.wish.question
+        cluster, given = self.offered.cluster(WIDE * most, dearer=True), self.wish.question
         loads = {name: given.get(name) for name in LOADS}
         options = {k: v for k, v in given.items() if k not in {*LOADS, "workload"}}
         workload = given.get("workload") or "chat"

@@ -28,6 +28,13 @@ def deadline(until: float) -> Iterator[None]:
         _UNTIL.reset(token)
 
 
+@contextmanager
+def share(of_what_is_left: float) -> Iterator[None]:
+    """In this block candidates are looked for that share of what is left until the deadline."""
+    with deadline(time.perf_counter() + of_what_is_left * left_s()):
+        yield
+
+
 def in_time() -> None:
     """Raises OutOfTime beyond the deadline."""
     if time.perf_counter() > _UNTIL.get():

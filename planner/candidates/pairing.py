@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_zoo.schema import ModelCard
+from planner.candidates.deadline import in_time
 from planner.candidates.mix import Promise
 from planner.rules.pairs import Cached, Role, Side, no_role, unpaired
 
@@ -66,7 +67,11 @@ def _joined(first: Sequence[Side], second: Sequence[Side], model: Cached) -> NDA
 @lru_cache(maxsize=64)
 def _few(first: tuple[Side, ...], second: tuple[Side, ...], model: Cached) -> NDArray[np.bool_]:
     """Which kinds pair: a plan that is explained asks for the same ones again."""
-    return np.array([[p.engine == d.engine and unpaired(p, d, model) is None for d in second] for p in first])
+    rows = []
+    for p in first:
+        in_time()
+        rows.append([p.engine == d.engine and unpaired(p, d, model) is None for d in second])
+    return np.array(rows)
 
 
 PARTS = (0.5,)

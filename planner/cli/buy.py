@@ -86,5 +86,5 @@ def buy(
         stdout().print(purchase(found))
         told = [w for w in found.plan.warnings if w.code in SAID]
         terminal.warnings(found.plan.model_copy(update={"warnings": told}), stderr())
-    proven = found.gap <= gap * (1 + ROUNDED)
+    proven = found.in_time and found.gap <= gap * (1 + ROUNDED)
     raise typer.Exit(found.plan.proof.exit_code if proven else o.UNPROVEN_EXIT)

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.launch.instances import Instance, instances, port
+from planner.launch.instances import PLACED, Instance, instances, port
 from planner.launch.llama_cpp import RPC_HOSTS, RPC_PORT
 from planner.launch.server import Server, vendor_of
 from planner.launch.sglang import BOOTSTRAP
@@ -152,13 +152,16 @@ def with_ports(words: Sequence[str], i: Instance) -> list[str]:
 
 
 def commands(plan: Plan, most: int | None = None) -> Iterator[tuple[str, str]]:
-    """(node, command) of every server, or of the first `most` of equal ones, then of the router; nothing of
-    what no engine starts."""
-    started = [i for i in instances(plan) if i.replica.launch and i.replica.launch.argv]
+    """(node, command) of every server, or of the first `most` of equal ones, then of the router, unless
+    servers are too many to be placed for it; nothing of what no engine starts."""
+    cut = most is not None and sum(r.count for r in plan.replicas) > PLACED
+    started = [
+        i for i in instances(plan, most if cut else None) if i.replica.launch and i.replica.launch.argv
+    ]
     for i in started if most is None else [i for i in started if i.number < most]:
         for rank in range(1 + len(i.replica.launch.ranks if i.replica.launch else [])):
             yield i.gpus[min(rank, len(i.gpus) - 1)][0], command(plan, i, rank)
-    if len(started) > 1 and (words := router(started, port=plan.router_port or ROUTER_PORT)):
+    if not cut and len(started) > 1 and (words := router(started, port=plan.router_port or ROUTER_PORT)):
         yield "router", quoted(words)
 
 

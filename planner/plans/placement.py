@@ -41,6 +41,7 @@ def place(
     in one by one so; `contents`: candidates that share nodes, node by node, where that is known."""
     held: dict[str, list[set[int]]] = {c: [set() for _ in range(candidates[c].design.pp)] for c in counts}
     used: dict[str, int] = {}
+    here: dict[tuple[str, int], Mapping[str, int]] = {}
     standing: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for node in classes:
         parts = [part for c in counts for part in _parts(candidates[c]) if part.node_class == node.id]
@@ -50,6 +51,18 @@ def place(
         elif apart is not None:
             free = _Apart(node, apart.get(node.id, 0))
         free.plan([(part, counts[part.id]) for part in parts])
+        alone = parts[0] if len(parts) == 1 and type(free) is _Free else None
+        if alone and free.node.gpus_per_node % alone.gpus == 0 and not alone.joined:
+            each, count = free.node.gpus_per_node // alone.gpus, counts[alone.id]
+            free.touched = -(-count // each)
+            if free.touched > node.node_count:
+                what = f"{alone.id} finds no room on the nodes of {node.id} as they are filled"
+                raise Unsound(what, where="replicas")
+            full, last = {alone.id: each}, {alone.id: count - (free.touched - 1) * each}
+            here |= {(node.id, k): full if k < free.touched - 1 else last for k in range(free.touched)}
+            for i in alone.stages:
+                held[alone.id][i].update(range(free.touched))
+            parts = []
         for part in sorted(parts, key=lambda part: -part.gpus):
             for replica in range(counts[part.id]):
                 try:
@@ -64,7 +77,7 @@ def place(
                 _spread([held[part.id][i] for i in part.stages], nodes, part.gpus, node.gpus_per_node)
         used[node.id] = free.touched
     stages = {c: [sorted(nodes) for nodes in stages] for c, stages in held.items()}
-    here = {at: {c: len(replicas) for c, replicas in own.items()} for at, own in standing.items()}
+    here |= {at: {c: len(replicas) for c, replicas in own.items()} for at, own in standing.items()}
     return Placed(stages, used, here)
 
 

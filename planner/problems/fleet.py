@@ -62,7 +62,7 @@ def state(
         c.id: _column(c, member_of.get(c.id), traffic, goal, cluster, side)
         for c in undominated(able, sizes, counts, member_of)
     }
-    for a, b in permutations(cluster.classes, 2):
+    for a, b in permutations(cluster.classes, 2) if cluster.links else ():
         if link := declared_link(cluster.links, a, b):
             links[link_name(link, a, b)] = link.bytes_per_s
     limits = {k: float(v) for k, v in budget.model_dump().items() if v is not None}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cluster_configs.schema import NodeClass
 from planner.candidates.ask import Ask, serving, usual_sizes
 from planner.candidates.candidate import Key
+from planner.candidates.deadline import in_time
 from planner.candidates.setup import Made, Role, Setup
 from planner.cost.model import CostModel
 from planner.designs.shape import Designs
@@ -34,6 +35,7 @@ def made(kind: str, space: Space) -> Iterator[Made]:
     """A setup for each class and engine that has designs."""
     for node in space.classes if not space.ask.offload else ():
         for engine in serving(node, space.ask):
+            in_time()
             s = setup(node, engine, space.ask, space.one_more)
             if s is not None:
                 yield Made.of(Key(node.id, engine, kind), s, node, ROLES)

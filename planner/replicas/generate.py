@@ -28,6 +28,9 @@ from planner.replicas.kind import Space
 from planner.replicas.pool import Pool
 from planner.variants import VARIANTS, Variant
 
+SETUPS_SHARE, PAIRING_SHARE = 0.7, 0.5
+"""Of the time that is left, for the setups of all classes, and then for which of their designs are pairs."""
+
 PIECE = 8_000
 """Designs x buckets² that are looked at together."""
 
@@ -48,12 +51,18 @@ def generate(
     space = Space(classes, links, ask, one_more)
     if given is None:
         first, cut = list[Made](), False
-        try:
-            for kind in (kind for kind in KINDS if not kind.several):
-                first += varied(kind.made(space), ask, VARIANTS)
-        except OutOfTime:
-            cut = True
-        pairing: Pairing | None = _pairing(first, ask)
+        pairing: Pairing | None = None
+        with deadline.share(SETUPS_SHARE):
+            try:
+                for kind in (kind for kind in KINDS if not kind.several):
+                    first += varied(kind.made(space), ask, VARIANTS)
+            except OutOfTime:
+                cut = True
+        with deadline.share(PAIRING_SHARE):
+            try:
+                pairing = _pairing(first, ask)
+            except OutOfTime:
+                pairing, cut = Pairing(), True
         found, columns, late, seen = offered(first, ask, pairing, edges)
         unseen = _unseen(classes, ask, seen, None if cut else {m.key for m in first}) if late or cut else ()
         late = late or cut

@@ -40,6 +40,8 @@ def purchase(found: Purchase) -> RenderableType:
 
 def _proven(found: Purchase) -> str:
     offers = counted(found.offers, "offer")
+    if not found.in_time:
+        return f"the time was over before all {offers} were looked at: more may find a better mix"
     if found.gap <= 1e-6:
         return f"the best of all mixes of {offers}"
     return f"within {say.percent(found.gap)} of the best possible mix of {offers}"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cluster_configs.unlike import machines
 from planner.errors import InputError
-from planner.launch.instances import instances
+from planner.launch.instances import PLACED, instances
 from planner.launch.server import machine_of
 from planner.launch.words import commands
 from planner.plans.schema import Plan
@@ -76,7 +76,7 @@ def rented(plan: Plan) -> list[str]:
     if plan.chains:
         return []
     try:
-        used = {node for i in instances(plan) for node, _ in i.gpus}
+        used = _used(plan)
     except InputError:
         return []
     there = {name: [machine_of(n) for n in names] for name, names in nodes_of(plan).items()}
@@ -86,6 +86,14 @@ def rented(plan: Plan) -> list[str]:
     taken = {name: [n for n in names if n in used] for name, names in there.items()}
     lines = [f"nodes in use: {_listed(taken)}", f"not needed: {_listed(left)}"]
     return lines if any(taken.values()) else []
+
+
+def _used(plan: Plan) -> set[str]:
+    """Nodes that servers stand on. Of very many servers those that their stages name: they fill these. Raises
+    InputError where they find no room."""
+    if sum(r.count for r in plan.replicas) > PLACED:
+        return {machine_of(node) for r in plan.replicas for stage in r.stages for node in stage.nodes}
+    return {node for i in instances(plan) for node, _ in i.gpus}
 
 
 def nodes_of(plan: Plan) -> dict[str, list[str]]:

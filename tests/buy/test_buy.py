@@ -7,10 +7,13 @@ import pytest
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster
 from planner import api
+from planner.buy import find
 from planner.buy.find import asked_of, buy
 from planner.buy.outlook import Prices, break_evens, more
-from planner.errors import Infeasible, InputError
+from planner.errors import Infeasible, InputError, OutOfTime
 from planner.inputs.workload import Workload
+from planner.plans.schema import OUT_OF_TIME, Cap
+from planner.reports import bought
 
 LIST = """
 name: two
@@ -277,3 +280,69 @@ links: []
 def test_offers_have_gpus_of_one_kind(asked):
     with pytest.raises(InputError, match="one kind"):
         asked("1.7$/h", BOX)
+
+
+MANY = """
+name: many
+nodes:
+  - {name: dear, device: l4, gpus_per_node: 1, price_usd_per_hour: 0.9}
+  - {name: cheap, device: l4, gpus_per_node: 1, price_usd_per_hour: 0.7}
+  - {name: few, device: l4, gpus_per_node: 1, price_usd_per_hour: 0.5, count: 1}
+  - {name: near, device: l4, gpus_per_node: 1, price_usd_per_hour: 0.9, zone: z}
+  - {name: far, device: l4, gpus_per_node: 1, price_usd_per_hour: 0.8, zone: z}
+  - {name: joined, device: l4, gpus_per_node: 1, price_usd_per_hour: 2.0}
+links: [{between: [joined, cheap], gb_per_s: 1.0}]
+"""
+
+
+def test_offers_of_which_another_is_the_same_for_less_are_not_planned_with(asked):
+    """Those of a number, in another zone or at a link are no such offers."""
+    found, offered, _ = asked("1.9$/h", MANY, gap=0.0)
+    nodes = {run.stem for n in offered.cluster(1.9).classes for run in n.nodes.runs}
+    every = {run.stem for n in offered.cluster(1.9, dearer=True).classes for run in n.nodes.runs}
+
+    assert offered.dearer == {"dear", "near"}
+    assert every - nodes == {"dear", "near"}
+    assert counts(found) == {"few": 1, "cheap": 2}
+    assert offered.most_nodes(1.9) == 2 + 1 + 2
+
+
+def test_the_time_limit_holds_for_all_plans_of_a_purchase_together(asked, monkeypatch):
+    """Each plan has a part of what is left, and takes all of it; none is begun when it is over."""
+    now, given = [100.0], list[float]()
+
+    def slow(*_, time_limit_s, **__):
+        given.append(time_limit_s)
+        now[0] += time_limit_s
+        raise OutOfTime("late")
+
+    monkeypatch.setattr(find.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(find.api, "plan", slow)
+    for budget, rate in (("3.2$/h", None), (None, 5.0)):
+        given.clear()
+        began = now[0]
+        with pytest.raises(OutOfTime):
+            asked(budget, rate=rate, time_limit_s=5.0)
+
+        assert given[0] == pytest.approx(3.0)
+        assert len(given) > 1
+        assert sum(given) <= 5.0
+        assert now[0] - began <= 5.0
+
+
+def test_a_mix_of_only_some_offers_is_not_said_to_be_the_best(asked, monkeypatch):
+    found, _, _ = asked("3.2$/h", gap=0.0)
+    assert found.in_time
+
+    real = find.api.plan
+
+    def cut(*args, **more):
+        made = real(*args, **more)
+        cap = Cap(what=OUT_OF_TIME, value=1, binds=True)
+        space = made.proof.space.model_copy(update={"caps": [*made.proof.space.caps, cap]})
+        return made.model_copy(update={"proof": made.proof.model_copy(update={"space": space})})
+
+    monkeypatch.setattr(find.api, "plan", cut)
+    found, _, _ = asked("3.2$/h", gap=0.0)
+    assert not found.in_time
+    assert "the time was over before all 2 offers were looked at" in bought._proven(found)

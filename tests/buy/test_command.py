@@ -23,14 +23,14 @@ SMALL = ["buy", "--model", "llama-3.1-8b", "--engine", "vllm"]
 def test_the_commands_of_the_page_say_what_to_have(command, monkeypatch, capsys):
     monkeypatch.chdir(REPO)
 
-    assert app.run(shlex.split(command)) == 0
+    assert app.run([*shlex.split(command), "--time-limit", "600"]) == 0
     assert "offers" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.02])
 def test_one_offer_is_one(gap):
-    assert _proven(SimpleNamespace(gap=gap, offers=1)).endswith(" of 1 offer")
-    assert _proven(SimpleNamespace(gap=gap, offers=2)).endswith(" of 2 offers")
+    assert _proven(SimpleNamespace(gap=gap, offers=1, in_time=True)).endswith(" of 1 offer")
+    assert _proven(SimpleNamespace(gap=gap, offers=2, in_time=True)).endswith(" of 2 offers")
 
 
 def test_the_list_of_the_page_is_one(tmp_path, capsys):

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.errors import InputError
+from planner.launch import words as launch_words
 from planner.launch.instances import Instance, instances
-from planner.launch.words import assigned, port_of, quoted, with_ports
+from planner.launch.words import assigned, commands, port_of, quoted, with_ports
 from planner.plans.schema import Launch
+from planner.reports import started
 from tests.exporters.samples import made, replica
 
 VALUES = {"HEAD_ADDR": "one two", "NODE_R1_0": "$(echo no)", "A": "other"}
@@ -120,3 +122,27 @@ def test_a_port_is_free_on_every_node_that_a_server_stands_on():
     plan = made(wide.model_copy(update={"stages": stages}), small.model_copy(update={"stages": [beside]}))
 
     assert [i.port for i in instances(plan)] == [30000, 30001]
+
+
+@pytest.mark.parametrize("groups", [(("r1", 3, 4),), (("r1", 2, 8), ("r2", 40, 2))])
+def test_of_very_many_servers_the_first_of_each_group_are_placed_as_among_all(groups, monkeypatch):
+    """The command of the router, which names all servers, is left out then."""
+    plan = made(*(replica(name, "vllm", tp=tp, count=count) for name, count, tp in groups))
+    every, few = instances(plan), instances(plan, 2)
+
+    assert [i for i in every if i.number < 2] == [i for i in few if i.number < 2]
+    assert len(few) < len(every)
+    whole = list(commands(plan, 2))
+    monkeypatch.setattr(launch_words, "PLACED", 1)
+    assert list(commands(plan, 2)) == [line for line in whole if line[0] != "router"]
+
+
+def test_nodes_in_use_are_those_that_stages_name_where_servers_are_very_many(monkeypatch):
+    plan = made(replica("r1", "vllm", tp=4, count=5))
+    (own,) = plan.replicas
+    stages = [s.model_copy(update={"nodes": s.nodes[:3]}) for s in own.stages]
+    plan = plan.model_copy(update={"replicas": [own.model_copy(update={"stages": stages})]})
+    one_by_one = started._used(plan)
+    monkeypatch.setattr(started, "PLACED", 1)
+
+    assert started._used(plan) == one_by_one == {f"h200-sxm-{i}" for i in range(3)}

@@ -1,5 +1,6 @@
 """Which nodes replicas stand on: packed, as far apart as can be, and as the program says."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.plans import placement
 from planner.plans.placement import Placed, place
 from planner.plans.verified import Unsound
 
@@ -129,3 +131,26 @@ def test_no_node_has_more_than_its_gpus_and_no_joined_block_leaves_its_rack(coun
             racks = [sum(k // 4 == rack for k in nodes) for rack in range(100)]
             assert all(k % (gpus // 4) == 0 for k in racks)
     assert on.used["g"] == len(on.standing)
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4, 8])
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 33])
+def test_replicas_of_one_kind_stand_as_they_would_one_by_one(gpus: int, count: int, monkeypatch):
+    """They fill nodes in order, which needs no loop over a million of them."""
+    one = {"a": SimpleNamespace(**{**vars(replica(gpus)), "id": "a"})}
+    at_once = place([NODES], {"a": count}, one)
+    monkeypatch.setattr(placement, "_Free", type("Slow", (placement._Free,), {}))
+    monkeypatch.setattr(placement, "type", lambda each: None, raising=False)
+    one_by_one = place([NODES], {"a": count}, one)
+
+    assert (at_once.stages, at_once.used) == (one_by_one.stages, one_by_one.used)
+    assert held(at_once) == held(one_by_one)
+
+
+def test_a_million_nodes_of_sixteen_are_filled_in_seconds():
+    large: Any = SimpleNamespace(id="g", gpus_per_node=16, domain_nodes=1, node_count=999_000)
+    began = time.process_time()
+    on = place([large], {"tp1": 15_984_000}, {"tp1": replica(1)})
+
+    assert on.used == {"g": 999_000}
+    assert time.process_time() - began < 20
