@@ -100,7 +100,7 @@ def served(mix, rate):
         plan = api.plan(
             cluster, "llama-3.1-8b", engine="vllm", rate=rate, explain=False, simple=0.0, gap=0.0, **LIMITS
         )
-    except Infeasible:
+    except (Infeasible, OutOfTime):  # the bound alone cannot tell of some mixes
         return 0.0
     return plan.predicted.rps.value
 
