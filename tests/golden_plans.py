@@ -53,7 +53,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "objective": "cost",
     },
     "drafts": {"gpus": "2xh100", "model": "mimo-7b", "isl": 4000, "tpot_ms": 7, "speculation": "auto"},
-    "latency": {"gpus": "8xh100,8xl40s", "model": "llama-3.1-8b", "rate": 20.0, "objective": "latency"},
+    "latency": {"gpus": "8xh100,8xa100", "model": "llama-3.1-8b", "rate": 20.0, "objective": "latency"},
 }
 """What is asked beside the shipped clusters, by name."""
 

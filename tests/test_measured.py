@@ -169,9 +169,8 @@ def test_a_power_cap_stands_for_watts_that_the_table_leaves_out(table):
 
 def test_prefill_and_decode_replicas_share_the_work_over_the_network(table):
     """By hand: 8/s of prefill on 8 GPUs, 4/s a decode replica of 2: two of each."""
-    plan = planned(
-        cluster(H100, L4), table("p,H100,2,prefill,4", "d,l4,1,decode,4"), rate=8, objective="gpus"
-    )
+    joined = cluster(H100, L4.model_copy(update={"nic": "roce"}))
+    plan = planned(joined, table("p,H100,2,prefill,4", "d,l4,1,decode,4"), rate=8, objective="gpus")
     (route,) = plan.routing
 
     assert counts(plan) == {"p": 2, "d": 2}

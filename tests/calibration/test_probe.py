@@ -82,7 +82,9 @@ def test_the_list_is_the_same_every_time_and_begins_with_the_bands_of_predict():
     row = {"model": "qwen3-32b", "device": "h100", "tp": "2"}
     said = predict_rows([row])[0]
     stated = (said.ttft_ms_high / said.ttft_ms, said.tpot_ms_high / said.tpot_ms)
-    assert np.exp(Z80 * np.array([one.before.ttft, one.before.tpot])) == pytest.approx(stated)
+    before = np.exp(Z80 * np.array([one.before.ttft, one.before.tpot]))
+    assert before == pytest.approx(stated, rel=0.02)
+    assert (before > stated).all()  # of all trials: those in pipelines have wider ones
 
 
 def test_weights_are_odds_of_what_keeps_the_slo():

@@ -31,7 +31,7 @@ def made(gpus="1xh100-sxm", model="mimo-7b", **asked):
 
 
 def pool_of(gpus="8xh100-sxm", model="mimo-7b", **options):
-    loads = {"isl": 1000, "osl": 201, "rate": options.pop("rate", None)}
+    loads = {"isl": 1000, "osl": 201, "rate": options.pop("rate", None), "loop": options.pop("loop", None)}
     loads |= dict.fromkeys(("ttft_ms", "tpot_ms", "percentile"))
     asked = read(None, model, gpus, "chat", loads, {"engine": "vllm", "risk": 0.5, **options})
     return asked, pooled(asked)[0]
@@ -116,7 +116,7 @@ def test_a_fleet_that_drafts_is_not_the_plain_one():
 
 def test_a_lone_sequence_has_its_tokens_of_a_step_in_a_step():
     """A decode server of one design with 8 sequences: the step at their mean context over what it gives."""
-    _, pool = pool_of(speculation="mtp", draft_tokens=3, acceptance=0.5)
+    _, pool = pool_of(speculation="mtp", draft_tokens=3, acceptance=0.5, loop="closed")
     s = next(made.setup for key, made in pool.made.items() if key.draft)
     index = np.array([0])
     points = batched(s, index, np.array([8.0]), "decode")

@@ -25,7 +25,7 @@ OWN_MATTER = {
     "long-prompts": "A prompt of 100,000 tokens by itself",
     "kept": "118 GB of KV cache kept between requests in host memory",
     "cxl-768gb": "CXL memory",
-    "gh200-480gb": "103 of 126 layers in host memory",
+    "gh200-480gb": "of 126 layers in host memory",
     "one-4090-128gb": "in host memory",
     "drafts": "tokens accepted",
     "h100-8": "KV cache moves",
