@@ -95,10 +95,18 @@ def served(mix, rate):
         for n, k in mix.items()
         if k
     ]
+    precisely = {"gap": 0.0} if rate is None else {"gap": 0.05, "time_limit_s": 10}
     try:
         cluster = resolve(Cluster.model_validate({"name": "mix", "nodes": nodes}))
         plan = api.plan(
-            cluster, "llama-3.1-8b", engine="vllm", rate=rate, explain=False, simple=0.0, gap=0.0, **LIMITS
+            cluster,
+            "llama-3.1-8b",
+            engine="vllm",
+            rate=rate,
+            explain=False,
+            simple=0.0,
+            **precisely,
+            **LIMITS,
         )
     except (Infeasible, OutOfTime):  # the bound alone cannot tell of some mixes
         return 0.0
