@@ -125,6 +125,6 @@ def _most(trials: Sequence[Trial]) -> float:
 
 
 def _limits(slo: Slo) -> tuple[float | None, float | None]:
-    """In the order of TTFT and TPOT."""
+    """Return the limits on TTFT and TPOT in milliseconds, None where there is none."""
     both = {TTFT: slo.ttft_ms, TPOT: slo.tpot_ms}
     return both[0], both[1]

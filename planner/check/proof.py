@@ -17,8 +17,8 @@ from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, sa
 from planner.plans.schema import Proof, Replica
 
 SURE = 1.1
-"""Gain of a prefill/decode split up to which a plan may do without: in public comparisons smaller ones that
-were predicted were not worth it."""
+"""A plan may leave out a split of prefill and decode whose predicted gain is at most this factor: in public
+comparisons such splits did not pay when they were measured."""
 
 UNITS = {"throughput": "req/s", "cost": "USD/h", "energy": "W", "gpus": "GPUs", "latency": "s"}
 

@@ -13,8 +13,9 @@ from dataclasses import replace
 from time import monotonic
 
 from planner.candidates.candidate import Candidate
-from planner.plans.found import Found, groups, paths
+from planner.plans.found import Found, groups
 from planner.plans.predicted import chances
+from planner.plans.strain import latency_s
 from planner.question.asked import Asked
 from planner.question.posed import ask_of
 from planner.replicas.again import anew
@@ -68,15 +69,11 @@ def sureness(found: Found) -> float:
 
 def _surer(one: Found, other: Found) -> bool:
     gain = sureness(one) - sureness(other)
-    return gain > SURER or (gain > -SURER and latency_s(one) < latency_s(other))
+    return gain > SURER or (gain > -SURER and _latency_s(one) < _latency_s(other))
 
 
-def latency_s(found: Found) -> float:
-    """Mean seconds from arrival to last token."""
-    ways = paths(found, groups(found))
-    osl = [found.workload.buckets[way.bucket].osl for way in ways]
-    whole = sum(way.rate * (way.ttft_s + (n - 1) * way.tpot_s) for way, n in zip(ways, osl, strict=True))
-    return whole / sum(way.rate for way in ways)
+def _latency_s(found: Found) -> float:
+    return latency_s(found, groups(found))
 
 
 def _at(asked: Asked, question: Question, chosen: Found, risk: float, limits: Limits) -> Found | None:

@@ -79,6 +79,11 @@ def exact_value(found: Found, made: Sequence[Group]) -> float:
         return float(sum(g.count * g.candidate.gpus for g in made))
     if found.objective.spends != "latency":
         return s.objective
+    return latency_s(found, made)
+
+
+def latency_s(found: Found, made: Sequence[Group]) -> float:
+    """Mean seconds from a request's arrival to its last token."""
     osl = [b.osl for b in found.workload.buckets]
     ways = paths(found, made)
     waits = sum(p.rate * (p.ttft_s + (osl[p.bucket] - 1) * p.tpot_s) for p in ways)

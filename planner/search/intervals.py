@@ -31,7 +31,7 @@ MANY = 200
 """Candidates of which more are not all cut first, but those alone that a fleet has."""
 
 LOOSE = 1e-3
-"""Intervals whose lines lie no more than this share below what a fleet draws are not cut further."""
+"""An interval is cut again only where its lines say less than what a fleet draws by more than this share."""
 
 Cuts = Mapping[str, tuple[float, ...]]
 """Candidate -> requests/s of a replica at which its column is cut, ascending."""

@@ -37,7 +37,7 @@ JUDGED = 24
 """Fleets that the one model judges, those of the least watts by their lines first."""
 
 GOAL_SHARE = 0.1
-"""Of the time left, what fleets of another goal are looked for."""
+"""Share of the time left that the search for a fleet of each other goal may take."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from planner.search.shortlists import unserved
 from solvers.linear import Limits
 
 RARE = 0.01
-"""Share of all requests that the longest may have to be rare."""
+"""Requests are rare where they are at most this share of all requests."""
 
 ROUGH_GAP = 0.05
 """Gap of the fleets that are compared: far below what is worth telling."""
