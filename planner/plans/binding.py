@@ -28,8 +28,8 @@ from math import exp, log
 import numpy as np
 
 from planner.plans.bands import NORMAL, Edges
-from planner.plans.found import Group, Path
-from planner.plans.operation import index_of, operate
+from planner.plans.found import Group, Path, operate_anew
+from planner.plans.operation import index_of
 from planner.queueing import prefill_s
 
 MOST, GROWN = 4.0, 7
@@ -134,9 +134,8 @@ def growth(g: Group, ways: Sequence[Path]) -> float:
 def _keeps(g: Group, ways: Sequence[Path], times: float) -> bool:
     """Whether a group keeps its limits at so many times its load."""
     was, promise = g.operation, g.setup.promise
-    served = {w: times * rate for w, rate in g.served.items()}
     with np.errstate(invalid="ignore"):  # times are infinite where the load is more than a server carries
-        now = operate(g.setup, g.candidate, served, g.count)
+        now = operate_anew(g, times).operation
     if now.utilisation > 1:
         return False
     mine = [(way.ttft_s - was.ttft_s[way.bucket], way.bucket) for way in ways if way.first is g]

@@ -8,6 +8,7 @@ from itertools import product
 
 from cluster_configs.schema import ResolvedCluster
 from planner.candidates.candidate import Candidate
+from planner.candidates.mix import Promise
 from planner.candidates.setup import Setup
 from planner.inputs.workload import Workload
 from planner.objectives import Objective
@@ -62,6 +63,13 @@ class Group:
         caution = self.setup.caution(self.candidate.role)
         factors: list[float] = caution[:, index_of(self.setup, self.candidate)].tolist()
         return factors
+
+
+def operate_anew(g: Group, factor: float = 1.0, promise: Promise | None = None) -> Group:
+    """The group with `factor` of its traffic, and with times as another promise has them."""
+    setup = g.setup if promise is None else replace(g.setup, promise=promise)
+    served = {w: factor * rate for w, rate in g.served.items()}
+    return replace(g, setup=setup, served=served, operation=operate(setup, g.candidate, served, g.count))
 
 
 def groups(found: Found) -> list[Group]:

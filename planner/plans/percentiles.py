@@ -11,8 +11,7 @@ import numpy as np
 
 from planner.plans import schema
 from planner.plans.bands import Z80, Way, mean_band
-from planner.plans.found import Found, Group, Path, paths
-from planner.plans.operation import operate
+from planner.plans.found import Found, Group, Path, operate_anew, paths
 from planner.queueing import Percentile
 from planner.queueing.mixture import Part, quantile_of
 
@@ -38,8 +37,7 @@ def at(g: Group, percentile: Percentile) -> Group:
     """The group with times at another percentile."""
     if percentile == g.setup.promise.percentile:
         return g
-    setup = replace(g.setup, promise=replace(g.setup.promise, percentile=percentile))
-    return replace(g, setup=setup, operation=operate(setup, g.candidate, g.served, g.count))
+    return operate_anew(g, promise=replace(g.setup.promise, percentile=percentile))
 
 
 def _part(ways: Sequence[Path], name: str) -> Part:

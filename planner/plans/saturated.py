@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.plans.carried import most
-from planner.plans.found import Found, Group, paths
-from planner.plans.operation import operate
+from planner.plans.found import Found, Group, operate_anew, paths
 from planner.plans.schema import Saturated
 from planner.plans.strain import SLACK, scaled, strain
 
@@ -36,6 +35,4 @@ def saturated(found: Found, made: Sequence[Group]) -> Saturated | None:
 
 def _closed(g: Group, factor: float) -> Group:
     """The group in a closed loop, with `factor` of its traffic."""
-    setup = replace(g.setup, promise=replace(g.setup.promise, percentile="mean", loop="closed"))
-    served = {w: factor * rate for w, rate in g.served.items()}
-    return replace(g, setup=setup, served=served, operation=operate(setup, g.candidate, served, g.count))
+    return operate_anew(g, factor, replace(g.setup.promise, percentile="mean", loop="closed"))

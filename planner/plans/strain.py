@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.plans.found import Found, Group, Path, all_pairs, busy, paths
-from planner.plans.operation import operate
+from planner.plans.found import Found, Group, Path, all_pairs, busy, operate_anew, paths
 from solvers.fleet.idle import draw_of
 
 SLACK = 1e-6
@@ -30,7 +29,7 @@ def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
     a group is given more than it can carry."""
     if factor != 1.0:
         found = scaled(found, factor)
-        made = [_with(g, factor) for g in made]
+        made = [operate_anew(g, factor) for g in made]
     worst = max(fullness(g) for g in made)
     if not np.isfinite(worst) or any(not np.isfinite(g.operation.sequences) for g in made):
         return float("inf")
@@ -90,12 +89,6 @@ def latency_s(found: Found, made: Sequence[Group]) -> float:
     return waits / sum(p.rate for p in ways)
 
 
-def _with(g: Group, factor: float) -> Group:
-    """The group with `factor` of its traffic."""
-    served = {w: factor * rate for w, rate in g.served.items()}
-    return replace(g, served=served, operation=operate(g.setup, g.candidate, served, g.count))
-
-
 def broken(found: Found, made: Sequence[Group], slack: float = SLACK) -> list[Late]:
     """Groups whose real mix answers later than promised by more than `slack`, or fills more than their KV
     room:
@@ -124,7 +117,7 @@ def _keeps(found: Found, path: Path, slack: float) -> bool:
 
 def _carried(full: Group) -> float:
     """The largest share of its traffic that a group carries."""
-    return _largest(lambda share: fullness(_with(full, share)) <= 1.0)
+    return _largest(lambda share: fullness(operate_anew(full, share)) <= 1.0)
 
 
 def _bearable(found: Found, path: Path, guilty: Group) -> float:
@@ -132,7 +125,7 @@ def _bearable(found: Found, path: Path, guilty: Group) -> float:
     i, was = path.bucket, guilty.operation
 
     def good(share: float) -> bool:
-        op = _with(guilty, share).operation
+        op = operate_anew(guilty, share).operation
         ttft = path.ttft_s - was.ttft_s[i] + op.ttft_s[i] if np.isfinite(was.ttft_s[i]) else op.ttft_s[i]
         tpot = op.tpot_s[i] if guilty.candidate.role != "prefill" else path.tpot_s
         return _keeps(found, replace(path, ttft_s=float(ttft), tpot_s=float(tpot)), 1.0)

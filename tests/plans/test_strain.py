@@ -59,16 +59,17 @@ class Group:
         return Some(promise=promise, busiest=0.8)
 
 
-def operate(setup, candidate, served, count):
-    """How the group would run with other traffic."""
-    own = candidate.of
-    return replace(own, load=served["0"] / own.served["0"] * own.load, operation=None).operation
+def operate_anew(group, factor):
+    """The group with other traffic."""
+    served = {w: factor * rate for w, rate in group.served.items()}
+    own = replace(group, load=factor * group.load, operation=None).operation
+    return replace(group, served=served, operation=own)
 
 
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch):
     """Paths are the groups', each by itself, unless a fleet lists its own; no two share a link."""
-    monkeypatch.setattr(module, "operate", operate)
+    monkeypatch.setattr(module, "operate_anew", operate_anew)
     monkeypatch.setattr(module, "all_pairs", lambda found, made: [])
     monkeypatch.setattr(module, "busy", lambda found, pairs: found.others)
     monkeypatch.setattr(module, "draw_of", lambda problem, used: 100.0)
