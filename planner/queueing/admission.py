@@ -199,8 +199,10 @@ class Stay:
     @staticmethod
     def even(stay_s: float, rate: float, work_s: float) -> Stay:
         """Births and deaths with base_s + n · work_s, from the mean stay without a limit of KV at `rate`: an
-        arrival finds rate · stay_s others."""
-        base_s = max(stay_s - (rate * stay_s + 1) * work_s, -0.9 * work_s)
+        arrival finds rate · stay_s others. A stay may be shorter than its share of the server's work, which
+        includes prompts: then as much work counts as leaves a lone request a tenth of it."""
+        work_s = min(work_s, stay_s / (rate * stay_s + 0.1))
+        base_s = stay_s - (rate * stay_s + 1) * work_s
         count = np.array([1.0, 2.0])
         return Stay(count, base_s + count * work_s)
 

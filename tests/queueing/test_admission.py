@@ -162,6 +162,15 @@ def test_an_even_stay_is_of_births_and_deaths():
     assert Stay.of(10.0, 1.0, even.count, even.each_s).lumps == pytest.approx(1.0, abs=0.02)
 
 
+def test_answers_of_two_tokens_decode_shorter_than_their_prompts_keep_a_server_busy():
+    """8,000 tokens in and 2 out at 7.2 requests/s: a server that is 95 % busy, with 0.33 that decode."""
+    rate, stay_s = 7.2, 0.0455
+
+    found = open_loop(ALIKE, holding(ALIKE), 1e9, rate, Stay.even(stay_s, rate, 0.95 / rate))
+
+    assert found.inside == pytest.approx(rate * stay_s, rel=0.2)
+
+
 def test_more_fit_where_steps_are_short_beside_large_requests():
     """At most by Var[X] / E[X] tokens, and not where steps last the same whoever is inside."""
     idle, busy = (Held.of(MIXED, 0 * MIXED.isl, MIXED.osl - 1, x) for x in (0.0, 1.0))
