@@ -4,7 +4,6 @@ other way to treat the phases, and each without something that the plan makes us
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import permutations, product
 
 from planner.beside.next_best import next_best
 from planner.beside.plain import plain
@@ -14,11 +13,9 @@ from planner.beside.rivals import Rivals
 from planner.beside.thin_links import too_thin
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Candidate
-from planner.candidates.offers import Standing
 from planner.plans.schema import Alternative
 from planner.question.posed import ask_of
-from planner.replicas.pool import Pool
-from planner.rules.pairs import Cached, unpaired
+from planner.replicas.unpaired import not_at_all, not_between
 
 RUNNERS_UP = 2
 
@@ -49,51 +46,16 @@ def alternatives(planned: Planned) -> list[Alternative]:
 
 def _other_phases(rivals: Rivals, ask: Ask) -> None:
     """Prefill split from decode where the plan doesn't, and the other way round."""
-    split = any(g.candidate.role != "mixed" for g in rivals.best.made)
+    pool, split = rivals.best.found.pool, any(g.candidate.role != "mixed" for g in rivals.best.made)
     what = UNSPLIT if split else "prefill/decode split"
     ways = "replicas that do both phases" if split else "pairs of prefill and decode replicas"
     never = f"no fleet of {ways} keeps the limits"
-    if not split and (between := not_between(rivals.best.found.pool, ask)):
+    if not split and (between := not_between(pool, ask.card)):
         never += f"; none is between classes: {between}"
-    why = (not split and _no_engine_splits(rivals, ask)) or never
+    why = (not split and not_at_all(pool, ask.card)) or never
     if all(b.osl == 1 for b in rivals.best.found.workload.buckets):
         why = "answers of one token need no decode"
     rivals.show(rivals.where(lambda c: (c.role == "mixed") == split), what, why)
-
-
-def _no_engine_splits(rivals: Rivals, ask: Ask) -> str:
-    """Why no engine hands over the caches of the model here, each by its smallest design; nothing where one
-    does."""
-    pool = rivals.best.found.pool
-    if pool.pairing is None or pool.pairing.keys:
-        return ""
-    alike = [m for m in pool.plain if m.node is not None]
-    sides = [s for m in alike for s in Standing(m.node, m.key).sides(m.setup, m.setup.fitting[:1])]
-    reasons = (unpaired(side, side, Cached.of(ask.card)) for side in sides)
-    return "; ".join(dict.fromkeys(filter(None, reasons)))
-
-
-def not_between(pool: Pool, ask: Ask) -> str:
-    """Why no engine hands over caches from one class of nodes to another, by designs that are alike on both;
-    nothing where one does, and where there is one class."""
-    if pool.pairing is None:
-        return ""
-    keys, joined, reasons = pool.pairing.keys, pool.pairing.joined, dict[str, None]()
-    alike = [m for m in pool.plain if m.node is not None]
-    sides = {m.key: Standing(m.node, m.key).sides(m.setup, m.setup.fitting) for m in alike}
-    for one, other in permutations(sides, 2):
-        if one.engine != other.engine or one.where == other.where:
-            continue
-        first = [p for p in sides[one] if ("prefill", p) in keys]
-        second = [d for d in sides[other] if ("decode", d) in keys]
-        if any((keys["prefill", p], keys["decode", d]) in joined for p, d in product(first, second)):
-            return ""
-        shaped = {(d.tp, d.pp, d.attn_dp, d.cp): d for d in second}
-        both = [
-            (p, shaped[p.tp, p.pp, p.attn_dp, p.cp]) for p in first if (p.tp, p.pp, p.attn_dp, p.cp) in shaped
-        ]
-        reasons |= dict.fromkeys(filter(None, (unpaired(p, d, Cached.of(ask.card)) for p, d in both)))
-    return "; ".join(reasons)
 
 
 def _without(rivals: Rivals) -> None:

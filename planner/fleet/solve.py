@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from planner.candidates.deadline import deadline
-from planner.errors import Infeasible, OutOfTime
+from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.fleet.surer import surest
 from planner.plans import schema
 from planner.plans.found import Found
 from planner.plans.verified import Unsound
 from planner.question.asked import Asked
 from planner.replicas.pool import Pool
+from planner.replicas.unpaired import not_between
 from planner.search.changes import judged
 from planner.search.find import find
 from planner.search.limits import LEAST_S, left
@@ -114,6 +115,16 @@ def without(posed: Posed, simple: Simple, error: Unsound, whole: bool = False) -
     return replace(posed, asked=asked, pool=replace(posed.pool, candidates=rest))
 
 
+def ruled_out(error: MeshwrightError, posed: Posed) -> MeshwrightError:
+    """Why there is no fleet, with the engines' rules that left out prefill on one class and decode on
+    another."""
+    reason = not_between(posed.pool, posed.asked.card)
+    if not reason:
+        return error
+    text = f"{error.message}; prefill and decode of one request stay in one class of nodes: {reason}"
+    return type(error)(text, where=error.where, hint=error.hint)
+
+
 def solved(
     posed: Posed, limits: Limits, began: float, bound: float | None = None, hints: bool = True
 ) -> Solved:
@@ -133,7 +144,7 @@ def solved(
             raise Infeasible("no fleet serves that much")
         until = time.monotonic() + began + limits.seconds - time.perf_counter()
         spare = replace(limits, seconds=max(left(limits, until).seconds, HINTS_S))
-        raise shortage.explain(posed.question, posed.pool, found, spare)
+        raise ruled_out(shortage.explain(posed.question, posed.pool, found, spare), posed)
     simple = Simple(found, found, ((kinds(found), found.solution.objective),))
     try:
         spent_s = max((time.perf_counter() - solving) / 2, SIMPLE_S)

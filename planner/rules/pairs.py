@@ -258,7 +258,8 @@ def _sglang(p: Side, d: Side, model: Cached) -> str | None:
     if p.tp != d.tp and not model.latent and (model.windows or model.indexed):
         return f"SGLang hands over windows and indexes at one tp, not {p.tp} and {d.tp} (issue 38552)"
     if p.generation != d.generation:
-        return f"SGLang says nothing of pairs of {p.generation} and {d.generation} (pd_disaggregation)"
+        both = " and ".join(sorted((p.generation, d.generation)))
+        return f"SGLang says nothing of pairs of {both} (pd_disaggregation)"
     return None
 
 

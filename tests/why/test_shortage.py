@@ -30,6 +30,16 @@ def number(text: str, pattern: str) -> float:
     return float(found[1])
 
 
+def test_a_rule_that_keeps_phases_in_one_class_is_named():
+    ask = {"gpus": "2xL40S,2xA100", "rate": 1000.0}
+
+    assert (
+        "one class of nodes: SGLang says nothing of pairs of ada and ampere"
+        in refused(**ask, engine="sglang").message
+    )
+    assert "one class of nodes" not in refused(**ask, engine="trtllm").message
+
+
 def test_the_highest_rate_is_served_and_a_little_more_is_not():
     hint = refused(rate=1000.0).hint or ""
     rate = number(hint, r"--rate (\S+)")
