@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -62,12 +63,29 @@ def test_an_objective_other_than_throughput_needs_a_rate_in_either_loop(loop: st
         planned(loop=loop, objective="gpus")
 
 
-@pytest.mark.parametrize(
-    "given", [{"loop": "closed"}, {"engine": "chains"}, {"workload": "batch", "ttft_ms": 900}]
-)
-def test_a_closed_loop_has_no_percentile(given: dict[str, object]):
-    with pytest.raises(InputError, match="limits of a closed loop are on means"):
-        planned(percentile="p95", **given)
+def test_chains_have_no_percentile():
+    with pytest.raises(InputError, match="limits of chains are on means"):
+        planned(percentile="p95", engine="chains")
+
+
+def test_a_closed_loop_keeps_its_own_percentile(tmp_path: Path):
+    """Of short and long requests: nine of ten of either are within both limits in the closed loop's replay,
+    and those of the open loop's p90, which is that of random arrivals, serve less."""
+    mix = tmp_path / "mix.yaml"
+    mix.write_text("""
+name: mix
+buckets: [{isl: 512, osl: 128, share: 0.6}, {isl: 4096, osl: 512, share: 0.4}]
+""")
+    asked = {"workload": str(mix), "percentile": "p90", "risk": 0.5, "simple": 0.0}
+    closed = planned(loop="closed", **asked)
+    run = simulate(closed, Ask())
+
+    assert run.arrivals.endswith("always in flight")
+    assert run.kept
+    assert run.rps == pytest.approx(closed.predicted.rps.value, rel=0.02)
+    assert all(p.percentile == "p90" and p.attained >= 0.88 for p in run.promises.values())
+    mean = planned(**asked | {"loop": "closed", "percentile": "mean"})
+    assert planned(**asked).predicted.rps.value < closed.predicted.rps.value < mean.predicted.rps.value
 
 
 def test_a_fleet_of_unlike_replicas_has_the_percentile_of_all_its_requests():

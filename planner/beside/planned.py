@@ -54,6 +54,8 @@ class Planned:
 
     @property
     def open_ended(self) -> bool:
-        """Whether the most throughput of a closed loop is asked for: what ways beside a plan estimate
-        of full servers says nothing of random arrivals."""
-        return self.asked.objective.more and self.asked.workload.loop == "closed"
+        """Whether the most throughput of a closed loop within limits on means is asked for: what ways beside
+        a plan estimate of full servers says nothing of random arrivals, nor of percentiles."""
+        w = self.asked.workload
+        mean = w.slo.percentile == "mean" or not w.slo.limits
+        return self.asked.objective.more and w.loop == "closed" and mean

@@ -89,6 +89,6 @@ class Promise:
 
     @staticmethod
     def of(slo: Slo, loop: Literal["open", "closed"]) -> Promise:
-        """In a closed loop limits are on the means."""
+        """Of limits in milliseconds."""
         ttft, tpot = (slo.limits.get(name, np.inf) / 1e3 for name in LIMITS)
-        return Promise(ttft, tpot, slo.percentile if loop == "open" else "mean", loop)
+        return Promise(ttft, tpot, slo.percentile, loop)

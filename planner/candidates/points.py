@@ -28,7 +28,7 @@ from planner.designs.shape import Floats, Ints, StepTimes
 from planner.operating import times
 from planner.operating.steps import batch_of, decoding_steps, for_role, steps_for
 from planner.queueing import work_s
-from planner.queueing.admission import DELAYED
+from planner.queueing.spare import DELAYED
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from planner.operating.requests import Terms
 from planner.operating.room import held_tokens, unfilled_tokens
 from planner.operating.steps import prompt_steps
 from planner.queueing import Estimate
-from planner.queueing.admission import deviations
+from planner.queueing.spare import deviations
 
 Role = Literal["mixed", "prefill", "decode"]
 
@@ -159,7 +159,7 @@ class Setup:
     @cached_property
     def deviations(self) -> Floats:
         """How many standard deviations of what is held are left free, at each of SPREADS."""
-        return deviations(lengths_of(self), SPREADS, self.promise.loop)
+        return deviations(lengths_of(self), SPREADS, self.promise.loop, self.promise.percentile)
 
     @cached_property
     def idle_byte_s(self) -> Floats:

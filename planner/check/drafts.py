@@ -103,7 +103,7 @@ def _tokens(case: Case) -> Iterator[Violation]:
     if len(decoding) != 1 or decoding[0].draft is None or case.card is None:
         return
     (group,), percentile = decoding, case.workload.slo.percentile
-    if case.workload.loop == "open" and percentile != "mean":
+    if percentile != "mean":
         return
     floor = Floors(case, case.card, group, case.loads[group.id]).decode_floor_s()
     step_s = case.plan.predicted.tpot_ms.value / 1e3 * group.emitted

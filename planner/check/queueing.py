@@ -113,7 +113,7 @@ def _fleet(case: Case) -> Iterator[Violation]:
     """
     if not case.rps:
         return
-    percentile = case.workload.slo.percentile if case.workload.loop == "open" else "mean"
+    percentile = case.workload.slo.percentile
     predicted, chains = case.plan.predicted, case.plan.chains
     loads = [(case.groups[name], load) for name, load in case.loads.items()]
     known = 1.0 if percentile == "mean" else 0.0

@@ -154,7 +154,7 @@ def sequences(case: Case, replica: Replica, load: Load) -> float:
     shares in it."""
     tpot_s = replica.token_s
     decoding = [g for name, g in case.groups.items() if g.role != "prefill" and case.loads[name].rps]
-    if len(decoding) == 1 and (case.workload.loop == "closed" or case.workload.slo.percentile == "mean"):
+    if len(decoding) == 1 and case.workload.slo.percentile == "mean":
         tpot_s = max(tpot_s, case.plan.predicted.tpot_ms.value / 1e3)
     return load.decode_tok_per_s * tpot_s
 

@@ -15,8 +15,8 @@ def drawn(load: Workload, defaulted: list[str], closed: bool) -> tuple[Workload,
 
 
 def refuse_percentiles(load: Workload, chosen: Options, profiled: bool) -> None:
-    """A percentile where limits are kept by means: neither stands for the other. Raises InputError."""
-    if profiled or load.loop == "open" or load.slo.percentile == "mean" or not load.slo.limits:
-        return
-    more = "" if chosen.engine == "chains" else ", or plan for random arrivals: --loop open"
-    raise InputError("limits of a closed loop are on means", "--percentile", f"leave it out{more}")
+    """A percentile of chains, whose limits are kept by means: neither stands for the other. Raises
+    InputError."""
+    chains = chosen.engine == "chains" and load.loop == "closed"
+    if chains and not profiled and load.slo.percentile != "mean" and load.slo.limits:
+        raise InputError("limits of chains are on means", "--percentile", "leave it out")

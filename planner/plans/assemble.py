@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,12 @@ from planner.plans import idle_cache as kept
 from planner.plans import parts, placement, schema, tiers
 from planner.plans.bands import Z80
 from planner.plans.evidence import evidence
-from planner.plans.found import Found, Group
+from planner.plans.found import Found, Group, operate_anew
 from planner.plans.insured import Insured
 from planner.plans.operation import admission, index_of
 from planner.plans.parts import routing
 from planner.plans.predicted import predicted
-from planner.queueing.admission import PREEMPTED
+from planner.queueing.spare import PREEMPTED
 from planner.version import __version__
 from solvers import linear
 
@@ -127,7 +128,9 @@ def _batch(g: Group, mix_osl: np.ndarray) -> int:
     the smallest or its engine is told: the others wait."""
     s, op, c = g.setup, g.operation, g.candidate
     index, ranks = index_of(s, c), c.design.attn_dp
-    in_flight = op.in_flight(mix_osl, c.role) * ranks
+    closed = s.promise.loop == "closed" and s.promise.percentile != "mean"
+    mean = operate_anew(g, promise=replace(s.promise, percentile="mean")).operation if closed else op
+    in_flight = mean.in_flight(mix_osl, c.role) * ranks
     if s.promise.loop == "closed" and c.role != "decode":
         return max(1, math.ceil(in_flight - 1e-6))
     burst = in_flight + 3 * math.sqrt(max(in_flight, 1.0))

@@ -42,13 +42,13 @@ class Operation:
     @cached_property
     def decode_s(self) -> float:
         """Seconds of a pure decode step."""
-        mix, step, tpot = self.own.mix, self.at.step, self.tpot_s
+        mix, step, tpot = self.own.mix, self.at.step, self.at.mean_tpot_s[0]
         if not mix.steps:
             return 0.0
         context_s = step.sequence_s + step.context_s_per_token * mix.in_steps
         with np.errstate(invalid="ignore"):  # no sequences at all, or endlessly many
             decode = float((step.t0_s + self.at.decoding * context_s)[0])
-        closed = self.own.promise.loop == "closed"  # then TPOT is a mean, and a step is part of it
+        closed = self.own.promise.loop == "closed"  # then a step is part of the mean TPOT
         return min(decode, float(tpot[self.rate > 0].max()) * mix.emitted) if closed else decode
 
     @cached_property

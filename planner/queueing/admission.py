@@ -43,24 +43,12 @@ Probabilities (2010), III and IV; the argument from renewals is ours.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from planner.cost.normal import density, tail
 from planner.designs.shape import Floats
-
-PREEMPTED = 0.01
-"""Chance of preemption that plans allow."""
-
-DELAYED = {"open": 0.05, "closed": 0.16}
-"""Chance to wait for room in the cache that plans allow, by loop: TTFT is predicted without that wait, and a
-closed loop promises means alone."""
-
-SKEW = 1.2
-"""Under Poisson arrivals the chances of `open_loop` are up to so many times those of `deviations`, with the
-skewness of what is held in these: over 204 servers of three mixes, three devices, two engines and three rates
-0.78 to 1.13 of what is allowed, 0.91 in the median."""
 
 LUMPS = 0.1, 100.0
 """Between these `Stay.lumps` is looked for."""
@@ -274,29 +262,3 @@ def _closed(lengths: Lengths, held: Held, kv_tokens: float, count: Floats) -> tu
     c = x / np.expm1(x)
     crossed = c * lengths.grown_mean * density(a) / sd
     return inside, delayed, np.minimum(delayed * c**2 * lengths.caught + crossed, 1.0)
-
-
-def deviations(lengths: Lengths, spread: Floats, loop: str) -> Floats:
-    """How many standard deviations of what is held a plan leaves free, `spread` [tokens] being one: both
-    chances then stay within PREEMPTED and DELAYED[loop]. C is left out, which is careful.
-
-    Open loops: those who find the cache full wait on until it drains, 1 / (1 + z Φ(z) / φ(z)) (Halfin and
-    Whitt 1981).
-    """
-    return np.array(_deviations(lengths.caught, lengths.grown_mean, tuple(spread.tolist()), loop))
-
-
-@lru_cache(maxsize=4096)
-def _deviations(caught: float, grown_mean: float, spreads: tuple[float, ...], loop: str) -> list[float]:
-    """Standard deviations of room to keep free, by bisection; kept, as each server of a plan asks for the
-    same."""
-    skew, spread = SKEW if loop == "open" else 1.0, np.array(spreads)
-    low, high = np.zeros_like(spread), np.full_like(spread, 8.0)
-    for _ in range(ROUNDS):
-        z = (low + high) / 2
-        full = tail(z) if loop == "closed" else density(z) / (density(z) + z * (1 - tail(z)))
-        lost = full * caught + grown_mean * density(z) / spread
-        bad = (skew * full > DELAYED[loop]) | (skew * lost > PREEMPTED)
-        low, high = np.where(bad, z, low), np.where(bad, high, z)
-    found: list[float] = high.tolist()
-    return found

@@ -14,8 +14,9 @@ whose sequences ended in the same step, taken to meet at random as they do where
 may be beside the server, each for a time b, as M + X b <= N; requests beyond these wait outside for (N - M) /
 X - b.
 
-Error of means: `python -m benchmarks.queueing`. Percentiles are rougher: prompts met at random, as in the
-open loop, with a constant number of sequences.
+Percentiles are of gamma variables with a mean as above and a variance from what is met: of TTFT prompts at
+random, as in the open loop; of TPOT the prompts of others, each of which comes again when it ends
+(`renewed`), and whether these are long or short. Error: `python -m benchmarks.queueing`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from planner.designs.shape import Floats, Ints
 from planner.queueing.line import Moments, line, softmin
 from planner.queueing.load import TINY, Limits, Load, Parts, total
 from planner.queueing.tail import QUANTILE, gamma_quantile
+from planner.queueing.tpot import averaged
 
 GRAINS, HALVINGS = 2**40, (8, 5, 4, 2, 1)
 """Grains of a server's capacity to which a rate is found: 40 halvings, so many of them at once."""
@@ -67,7 +69,7 @@ class Loop:
 
 def at_rate(parts: Parts, load: Load, percentile: str = "mean") -> Loop:
     """What a loop that makes this rate looks like."""
-    steps, ttft = _first_tokens(parts, load)
+    steps, ttft, alone = _first_tokens(parts, load)
     inside = total(load.rate * (parts.steps + steps)) * load.step_s
     decoding = total(load.rate * parts.steps)
     lag = np.where(decoding > TINY, total(load.rate * (steps * load.step_s - ttft)), 0.0)
@@ -77,22 +79,25 @@ def at_rate(parts: Parts, load: Load, percentile: str = "mean") -> Loop:
     sequences, mean = total(load.rate * parts.steps * tpot), tpot
     inside = np.maximum(inside, total(load.rate * ttft) + sequences)  # more where that is the least
     if percentile != "mean":
-        ttft, tpot = _percentiles(load, ttft, tpot, QUANTILE[percentile])
+        tpot = _tpot_quantile(load, tpot, QUANTILE[percentile])
+        ttft = _ttft_quantile(load, alone, ttft, QUANTILE[percentile])
     alone_s = np.where(parts.new > 0, load.t0_s + load.prompt_s + parts.drain_s, 0.0)
     return Loop(ttft, tpot, mean, sequences, inside, total(load.rate * alone_s))
 
 
-def _first_tokens(parts: Parts, load: Load) -> tuple[Floats, Floats]:
-    """Steps and seconds to the first token, (n, w); none of prompts that are not computed: on a decode server
-    sequences come ready."""
-    prompted = parts.new > 0
+def _first_tokens(parts: Parts, load: Load) -> tuple[Floats, Floats, Floats]:
+    """Steps and seconds to the first token, and seconds of these without any other prompt, (n, w); none of
+    prompts that are not computed: on a decode server sequences come ready."""
+    prompted, none = parts.new > 0, np.zeros_like(load.rate)
     if not prompted.any():
-        return np.zeros_like(load.rate), np.zeros_like(load.rate)
+        return none, none, none
     chunks = np.maximum(np.ceil(load.prompt_s / load.chunk_s * (1 - 1e-9)), 1.0)
     alone = total(load.rate * (parts.steps + chunks)) * load.step_s
     others = np.clip(1 - 1 / np.maximum(alone, TINY), 0.0, 1.0)
     met = line(load, parts.drain_s, _moments(load, alone, others), others)
-    return np.where(prompted, met.steps, 0.0), np.where(prompted, met.ttft_s, 0.0)
+    times = met.steps, met.ttft_s, np.minimum(met.free_s - met.free_fill_s, met.ttft_s)
+    steps, ttft, lone = (np.where(prompted, x, 0.0) for x in times)
+    return steps, ttft, lone
 
 
 def rate_of(parts: Parts, share: Floats, ring: Ring, limits: Limits) -> Floats:
@@ -146,12 +151,45 @@ def _moments(load: Load, inside: Floats, others: Floats) -> Moments:
     return Moments(served2, left, np.clip(mean / beta, 0.0, 1.0), seen, seen, square, 0 * left)
 
 
-def _percentiles(load: Load, ttft: Floats, tpot: Floats, quantile: float) -> tuple[Floats, Floats]:
-    """Gamma variables above what nobody undercuts, with the variance of the prompts met."""
-    floor = np.minimum(load.gap_s + load.prompt_s, ttft)
-    wait = np.maximum(ttft - floor, TINY)
+def _ttft_quantile(load: Load, alone: Floats, ttft: Floats, quantile: float) -> Floats:
+    """A gamma variable above what a prompt takes `alone`, with the variance of the prompts met."""
+    wait = np.maximum(ttft - alone, TINY)
     lump = load.square_s / np.maximum(load.rho_p, TINY)
-    first = floor + wait * gamma_quantile(np.maximum(wait / lump, 0.1), quantile)
-    vary = np.maximum(load.square_s * load.step_s / load.steps, TINY**2)
-    above = np.maximum(tpot - load.t0_s - load.own_s, TINY)
-    return first, load.t0_s + load.own_s + above * gamma_quantile(above**2 / vary, quantile)
+    return np.asarray(alone + wait * gamma_quantile(np.maximum(wait / lump, 0.1), quantile))
+
+
+def _tpot_quantile(load: Load, tpot: Floats, quantile: float) -> Floats:
+    """A gamma variable above a step of nobody else, with the variance of the prompts and sequences met."""
+    alike = load.rho_p**2 / load.arrivals  # of square_s, as if all prompts were alike
+    prompts = (load.square_s - (1 - renewed(load)) * alike) * load.step_s / load.steps
+    vary, least = np.maximum(prompts + _unlike(load), TINY**2), load.t0_s + load.own_s
+    above = np.maximum(tpot - least, TINY)
+    return np.asarray(least + above * gamma_quantile(above**2 / vary, quantile))
+
+
+def _unlike(load: Load) -> Floats:
+    """Variance of the mean step that others make by being of one bucket or another, (n, w): each for as long
+    as it decodes, 0.67 of a life as memory (`planner.queueing.tpot`)."""
+    decoding = np.maximum(total(load.rate * load.steps), TINY)
+    mean = total(load.rate * load.steps * load.own_s) / decoding
+    square = total(load.rate * load.steps * load.own_s**2) / decoding
+    each = np.maximum(square - mean**2, 0.0) * np.maximum(load.sequences - 1, 0.0)
+    memory = 0.67 * np.maximum(load.weighted_steps, 1.0)
+    return np.asarray(each * averaged(load.steps / memory))
+
+
+EVEN = 1 / 6
+"""Variance of the ends that a window of any length sees of a request which always lasts as long: of the mean
+phase, f (1 - f) over all parts f of a life."""
+
+
+def renewed(load: Load) -> Floats:
+    """Variance of the number of prompts that come while a request decodes, over that of a Poisson count, (n,
+    w). Each of the others comes again when it ends: over x of a mean life, whose variation² is c², the share
+    is c² + (1 - c²) max(1 - x, 1/6x). That joins what a stationary renewal process has at its ends (Cox,
+    Renewal Theory, 1962): 1 - x where x is small, c² + 1/6x of lives nearly alike where it is large."""
+    life = load.steps + 1
+    mean = total(load.share * life)
+    wild = np.clip(total(load.share * life**2) / mean**2 - 1, 0.0, 1.0)
+    part = load.steps / mean
+    return np.asarray(wild + (1 - wild) * np.maximum(1 - part, EVEN / np.maximum(part, 0.5)))

@@ -13,8 +13,9 @@ from planner.errors import InputError, nearest
 from planner.inputs.traces import Trace
 from planner.plans.schema import Band, Plan
 from planner.simulate.arrivals import Drawn, drawn, traced
+from planner.simulate.expected import expected
 from planner.simulate.fleet import Fleet, Outcome, Rules, Site, Tell
-from planner.simulate.groups import Servers, expected
+from planner.simulate.groups import Servers
 from planner.simulate.pools import Trouble
 from planner.simulate.promises import Promise, Times, promises_of, times_of
 from planner.simulate.routing import Routing, router

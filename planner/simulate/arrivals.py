@@ -10,6 +10,7 @@ from planner.designs.shape import Floats, Ints
 from planner.errors import InputError
 from planner.inputs.traces import Trace
 from planner.simulate.caches import Blocks
+from planner.simulate.expected import stay_s
 from planner.simulate.groups import Servers
 from planner.simulate.pools import Load
 from planner.simulate.requests import Requests
@@ -45,9 +46,7 @@ def drawn(servers: Servers, count: int | None, rate: float | None, seed: int) ->
     rng = np.random.default_rng(seed)
     predicted, workload = servers.plan.predicted, servers.workload
     per_s = rate or workload.rate_rps or (predicted.rps.value if workload.loop == "open" else None)
-    tokens = float(np.array(workload.shares) @ np.maximum(servers.osl - 1, 0.0))
-    ttft_s, tpot_s = predicted.ttft_ms.value / 1e3, predicted.tpot_ms.value / 1e3
-    lifetime_s = ttft_s + tokens * tpot_s
+    lifetime_s, ttft_s = stay_s(servers), predicted.ttft_ms.value / 1e3
     speed = per_s or predicted.rps.value
     inside = max(round(lifetime_s * speed), 1 if per_s else sum(r.count for r in servers.plan.replicas))
     n = count or max(int(np.clip((LIFETIMES + 1) * inside, FEWEST, MOST)), 4 * inside)
@@ -63,7 +62,7 @@ def drawn(servers: Servers, count: int | None, rate: float | None, seed: int) ->
         at = np.cumsum(rng.exponential(1 / per_s, n))
         warm = min(inside, n // 3)
         return Drawn(_load(servers, Requests(at, isl, osl), kind), slice(warm, None), whole)
-    met = int(inside * tokens * tpot_s / lifetime_s)
+    met = int(inside * max(lifetime_s - ttft_s, 0.0) / lifetime_s)
     part = rng.permutation(np.arange(1, met + 1)) / max(met, 1)  # even places in their answers
     left = np.ceil(osl[:met] * part)
     isl[:met] += osl[:met] - left

@@ -6,16 +6,13 @@ the tokens of a step that its engine takes.
 
 A prefill server sends the KV cache of a prompt over its own NICs, the declared link between both places and
 the decode server's NICs, or over both servers' links inside a scale-up domain.
-
-What the plan's own formulas say of times at every percentile is told beside (`expected`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import get_args
 
 import numpy as np
 
@@ -31,12 +28,8 @@ from planner.designs.shape import Designs, Stage, Staging, designs_of
 from planner.engines import named
 from planner.errors import InputError
 from planner.inputs.workload import Workload
-from planner.operating.requests import Requests, Terms, computed
-from planner.operating.times import arriving
+from planner.operating.requests import Requests, computed
 from planner.plans.schema import Plan, Replica
-from planner.queueing import Percentile
-from planner.queueing.mixture import Part, quantile_of
-from planner.queueing.tail import QUANTILE
 from planner.simulate.links import Wire
 from planner.simulate.pools import Group
 from planner.simulate.requests import Role, Settings, StepCosts
@@ -246,38 +239,3 @@ class Servers:
 def _gpus(replica: Replica) -> int:
     """GPUs of a rank group of a replica."""
     return sum(s.tp for s in replica.stages) * replica.cp
-
-
-Times = dict[str, float]
-
-
-def expected(servers: Servers) -> dict[str, Times]:
-    """Milliseconds by "ttft_ms" and "tpot_ms", then by percentile, of all requests, as plans have it. Empty
-    where formulas know means only: in closed loops, and of prefill/decode pairs."""
-    plan = servers.plan
-    if servers.workload.loop == "closed" or any(r.role != "mixed" for r in plan.replicas):
-        return {}
-    parts: dict[str, list[tuple[float, Times]]] = {"ttft_ms": [], "tpot_ms": []}
-    for r in plan.replicas:
-        own, rate = servers.own_step(r), servers.rates[r.id]
-        each = (rate / (r.count * r.attn_dp))[None]
-        every = {}
-        for percentile in get_args(Percentile):
-            terms = Terms("mixed", float(own.budget), percentile, "open")
-            every[percentile] = arriving(own.model, own.leveled.step, own.asked, each, terms)
-        for w in np.flatnonzero(rate > 0):
-            parts["ttft_ms"].append((rate[w], {p: 1e3 * float(e.ttft_s[0, w]) for p, e in every.items()}))
-            if servers.osl[w] > 1:
-                parts["tpot_ms"].append((rate[w], {p: 1e3 * float(e.tpot_s[0, w]) for p, e in every.items()}))
-    return {name: _of_all(own) for name, own in parts.items()}
-
-
-def _of_all(parts: Sequence[tuple[float, Times]]) -> Times:
-    """Mean and percentiles over the requests of all parts, of (requests/s, times) each; none where a time is
-    without end."""
-    if not parts or not all(np.isfinite(x) for _, times in parts for x in times.values()):
-        return {}
-    rate = sum(r for r, _ in parts)
-    ways = [Part(r, np.array([times[p] for p in QUANTILE])) for r, times in parts]
-    mean = sum(r * times["mean"] for r, times in parts) / rate
-    return {"mean": mean} | {p: quantile_of(ways, p) for p in QUANTILE}

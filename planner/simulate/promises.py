@@ -18,7 +18,7 @@ Times = dict[str, float]
 
 
 NEARLY = 0.02
-"""Share of a limit by which a mean in a closed loop may be beyond it: such plans stand just at their limit,
+"""Share of a limit by which a time in a closed loop may be beyond it: such plans stand just at their limit,
 by formulas that are so near to the replay (`planner/queueing`)."""
 
 
@@ -26,7 +26,7 @@ by formulas that are so near to the replay (`planner/queueing`)."""
 class Promise:
     """A limit on the times of each bucket's requests at a percentile: the time of the bucket that is latest
     there, the least share of a bucket's requests within the limit, and whether the percentile (or mean) of
-    every bucket was; in a closed loop the mean, but for `NEARLY`."""
+    every bucket was; in a closed loop but for `NEARLY`."""
 
     limit_ms: float
     percentile: str
@@ -41,7 +41,7 @@ def promises_of(
     """The limits by name, and whether each request (n,) was within all of them. `times` in ms by the limit's
     name, `kinds` which requests are judged together, (n,) each."""
     closed, slo = workload.loop == "closed", workload.slo
-    percentile = "mean" if closed else slo.percentile
+    percentile = slo.percentile
     promises, within = dict[str, Promise](), np.ones(len(kinds))
     for name, each in times.items():
         limit = getattr(slo, name)

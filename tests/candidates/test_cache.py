@@ -10,7 +10,7 @@ from planner.candidates.largest import most as most_of
 from planner.candidates.points import batched
 from planner.candidates.setup import predict
 from planner.inputs.workload import Bucket, Slo
-from planner.queueing.admission import DELAYED, PREEMPTED
+from planner.queueing.spare import DELAYED, PREEMPTED
 from tests.candidates.samples import CHAT, TWO, ask, one_setup
 
 LONG = [Bucket(isl=100, osl=1000, share=0.5), Bucket(isl=3000, osl=2000, share=0.5)]

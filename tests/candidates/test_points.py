@@ -13,7 +13,8 @@ from planner.candidates.largest import MOST_SEQUENCES, busiest, closed, largest,
 from planner.candidates.mix import Mix
 from planner.candidates.points import KEPT, at_rate, batched, prefilling
 from planner.inputs.workload import Bucket
-from planner.queueing.admission import Lengths, deviations
+from planner.queueing.admission import Lengths
+from planner.queueing.spare import deviations
 from tests.candidates.samples import CHAT, TWO, ask, one_setup, promising
 
 ROLES = ("mixed", "decode")

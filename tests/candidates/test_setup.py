@@ -43,11 +43,11 @@ def test_room_is_reserved_for_the_longest_answer():
     assert Mix.of(TWO.model_copy(update={"max_osl": 300})).held.tolist() == [300, 400]
 
 
-def test_limits_are_seconds_and_on_the_mean_in_a_closed_loop():
+def test_limits_are_seconds_at_the_percentile_of_either_loop():
     slo = Slo(ttft_ms=2000, tpot_ms=None, percentile="p95")
 
     assert Promise.of(slo, "open") == Promise(2.0, np.inf, "p95", "open")
-    assert Promise.of(slo, "closed").percentile == "mean"
+    assert Promise.of(slo, "closed").percentile == "p95"
 
 
 def cautious(z):

@@ -14,17 +14,14 @@ from benchmarks.admission import Sample as Lengthy
 from benchmarks.admission import Setting, compared
 from planner.cost.normal import erfcx
 from planner.queueing.admission import (
-    DELAYED,
-    PREEMPTED,
-    SKEW,
     Held,
     Lengths,
     Stay,
     closed_loop,
-    deviations,
     open_loop,
     places,
 )
+from planner.queueing.spare import DELAYED, PREEMPTED, SKEW, deviations
 
 ALIKE = Lengths(np.array([1000.0]), np.array([200.0]), np.array([1.0]))
 MIXED = Lengths(np.array([300.0, 2000.0]), np.array([400.0, 100.0]), np.array([0.6, 0.4]))

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.queueing import STEPS, Setting, errors, loop_errors
+from benchmarks.queueing import STEPS, Setting, errors, loop_errors, loop_within
 from planner.designs.shape import Floats, StepTimes
 from planner.queueing import closed_loop, estimate, work_s
+from planner.queueing.closed import renewed
 from planner.queueing.load import Limits, Load, Parts, column
 from planner.queueing.tail import gamma_of, gamma_quantile
 
@@ -192,6 +193,37 @@ def test_a_decode_server_in_a_closed_loop_by_hand() -> None:
 
     assert e.rate[0] == pytest.approx(16 / 1.16)
     assert e.tpot_s[0, 0] == pytest.approx(11.6e-3)
+
+
+@pytest.mark.parametrize(("percentile", "least", "most"), [("p90", 0.85, 0.99), ("p99", 0.95, 1.0)])
+@pytest.mark.parametrize(("mix", "inside"), [("conversation", 16), ("duo", 16), ("duo", 64), ("code", 4)])
+def test_a_closed_loops_percentile_holds_as_many_requests(mix, inside, percentile, least, most):
+    within = loop_within(Setting("8b", mix, 2048, 0.5), inside, percentile)
+
+    assert least <= min(within.values())
+    assert max(within.values()) <= most
+
+
+def test_percentiles_of_a_closed_loop_are_in_order():
+    isl, osl, share = Setting("8b", "conversation", 2048, 0.5).buckets
+    every = [
+        closed_loop(STEPS["8b"], isl, isl, osl, share, np.array([30.0]), 2048, p)
+        for p in ("p50", "p90", "p99")
+    ]
+
+    assert np.all(np.diff([e.tpot_s for e in every], axis=0) > 0)
+    assert np.all(np.diff([e.ttft_s for e in every], axis=0) > 0)
+    assert [e.rate[0] for e in every] == pytest.approx([every[0].rate[0]] * 3)
+
+
+def test_others_that_always_last_as_long_come_evenly():
+    """By hand: over one life each of them comes once; over next to none at random; over ten the phase
+    varies: 1/6 of 10."""
+    isl, share = np.array([[100.0, 100.0, 100.0]]), np.array([[1e-9, 1.0, 1e-9]])
+    parts = Parts.of(STEPS["8b"], isl, isl, np.array([[2.0, 100.0, 1001.0]]), "mixed", 2048)
+    load = Load.of(parts, share, Limits.of(2048, np.inf, np.inf))
+
+    assert renewed(load)[0].tolist() == pytest.approx([0.99, 0.168, 1 / 60], abs=2e-3)
 
 
 @pytest.mark.parametrize("role", ["mixed", "prefill", "decode"])
