@@ -5,6 +5,9 @@ that stand in such a place, or none that does; entries of lists are dropped and 
 change is noticed where the plan is not read any more or `check` names something. What passes is listed by
 field, with why it may (`planner/check/said.py`: fields that are said, not checked); exits with 1 where a
 field passes that is not among them.
+
+Then changes of a whole kind (`whole_changes.py`): each must be noticed, or its figures named as other than
+the catalog's, but for those that `check` says it believes.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from benchmarks.whole_changes import BELIEVED, WHOLE
 from cluster_configs.reading import from_document as cluster_of
 from planner import api
 from planner.check import check
@@ -27,6 +31,7 @@ from planner.check.several import check as check_several
 from planner.errors import MeshwrightError
 from planner.plans.reading import from_document, read_all
 from planner.plans.text import text
+from planner.plans.trusted import differences
 from planner.reading.documents import Document
 from planner.several.plan import plan_several
 
@@ -162,6 +167,26 @@ def tried(kind: str) -> Iterator[tuple[str, str, bool]]:
         yield "replicas[].id", "swapped", noticed(swapped) or ids == ids[::-1]
 
 
+def whole(kind: str) -> Iterator[tuple[str, str | None]]:
+    """(change, how it was noticed; None: not at all) of every change of a whole kind that the plan has."""
+    before = set(unlike_catalog(plan(kind)))
+    for what, change in WHOLE.items():
+        tree = copy.deepcopy(plan(kind))
+        parts = [part for part in tree.get("plans", [tree]) if change(part)]
+        if not parts:
+            continue
+        if noticed(tree):
+            yield what, "refused"
+        else:
+            yield what, "named" if set(unlike_catalog(tree)) - before else None
+
+
+def unlike_catalog(tree: Any) -> list[str]:
+    """What is named of a plan, or of plans of several models."""
+    plans = (from_document(Document(part, "plan.json")) for part in tree.get("plans", [tree]))
+    return [line for each in plans for line in differences(each)]
+
+
 def main() -> int:
     """The table, and what passes."""
     parser = argparse.ArgumentParser(description="What check notices.")
@@ -179,6 +204,17 @@ def main() -> int:
         unsaid += len(open_)
         noted, said = len(done) - len(through), len(through) - len(open_)
         print(f"| {kind} | {len(done):,} | {noted:,} | {said:,} | {len(open_)} |", flush=True)
+    print("\n| change of a whole kind | plans | refused | named | passed |\n|---|---|---|---|---|")
+    met: dict[str, list[str | None]] = {what: [] for what in WHOLE}
+    for kind in [given.plan] if given.plan else KINDS:
+        for what, how in whole(kind):
+            met[what].append(how)
+    for what, ways in met.items():
+        counts = " | ".join(str(ways.count(way)) for way in ("refused", "named", None))
+        print(f"| {what} | {len(ways)} | {counts} |")
+        unsaid += what not in BELIEVED and None in ways
+    for what, why_not in BELIEVED.items():
+        print(f"- {what}: {why_not}")
     print()
     for name, whats in sorted(passed.items()):
         print(f"- `{name}`: {', '.join(sorted(whats))}: {why(name) or '**not said**'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import dataclass
@@ -56,12 +57,23 @@ def as_is(value: Any) -> Callable[[], Any]:
 
 @cache
 def plan(options: str) -> Any:
-    """The JSON of a plan that is made now."""
+    """The JSON of a plan that is made now, in the time that it takes here."""
+    options = re.sub(r" --time-limit \S+", "", options)
     with TemporaryDirectory() as folder, chdir(folder):
-        answer = answered(f"plan {options} -o plan.json")
+        answer = answered(f"plan {options} -o plan.json", patience_s=120)
         if answer.code not in (0, 4):
             raise RuntimeError(answer.stderr)
         return json.loads(Path("plan.json").read_text(encoding="utf-8"))
+
+
+@cache
+def curve() -> Any:
+    """The JSON of a curve around `ONE`."""
+    with TemporaryDirectory() as folder, chdir(folder):
+        answer = answered(f"pareto {ONE} --points 3 -o curve.json")
+        if answer.code not in (0, 4):
+            raise RuntimeError(answer.stderr)
+        return json.loads(Path("curve.json").read_text(encoding="utf-8"))
 
 
 @cache
@@ -70,7 +82,7 @@ def capped() -> Any:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "c.yaml"
         file.write_bytes(written("c.yaml", samples.FED))
-        return plan(f"{file} -m qwen3-8b --rate 1 --engine vllm --time-limit 5")
+        return plan(f"{file} -m qwen3-8b --rate 1 --engine vllm")
 
 
 @cache
@@ -111,6 +123,8 @@ ONE = "--gpus 2xL4 -m qwen3-8b --engine vllm --time-limit 2"
 SCHEDULE = "-m qwen3-0.6b --time-limit 2"
 PRICED = REPO / "cluster_configs" / "examples" / "spot-cloud.yaml"
 EXPERTS = "--gpus 4 --slots 3 --time-limit 2"
+TWO = "--gpus 4xL4 -m qwen3-0.6b -m qwen3-8b --engine vllm --rate 1 --time-limit 4"
+"""A plan of several models."""
 KINDS = (
     Kind("cluster", "c.yaml", "plan c.yaml -m qwen3-0.6b --time-limit 2", as_is(samples.CLUSTER)),
     Kind("cluster, fit", "c.json", "fit c.json -m qwen3-0.6b", as_is(samples.CLUSTER)),
@@ -136,8 +150,8 @@ KINDS = (
     Kind("diff, from", "plan.json", "diff plan.json other.json", lambda: plan(ONE),
         lambda: {"other.json": plan("--gpus 1xL4,1xL40S -m qwen3-8b --engine vllm --rate 1 --time-limit 2")}),
     Kind("diff, to", "plan.json", "diff other.json plan.json --json",
-        lambda: plan("--gpus 8xH100 -m llama-3.1-70b -w rag --engine vllm --time-limit 5"),
-        lambda: {"other.json": plan("--gpus 8xH100 -m llama-3.1-70b --engine vllm --time-limit 5")}),
+        lambda: plan("--gpus 8xH100 -m llama-3.1-70b -w rag --engine vllm"),
+        lambda: {"other.json": plan("--gpus 8xH100 -m llama-3.1-70b --engine vllm")}),
     Kind("diff, table", "plan.json", "diff a.json plan.json a.json",
         lambda: plan("--gpus 2xL4,1xT4 -m qwen3-8b --engine chains"), lambda: {"a.json": plan(ONE)}),
     Kind("diff, capped", "plan.json", "diff plan.json a.json", capped, lambda: {"a.json": plan(ONE)}),
@@ -152,6 +166,41 @@ KINDS = (
         lambda: plan("--gpus 8xH100 -m llama-3.1-70b -w rag --engine vllm")),
     Kind("replan", "plan.json", "replan plan.json --without t4-0",
         lambda: plan("--gpus 2xL4,1xT4 -m qwen3-8b --engine chains")),
+    Kind("replan, copies", "plan.json", "replan plan.json --without t4-0 --copies 2 -o out.json",
+        lambda: plan("--gpus 2xL4,1xT4 -m qwen3-8b --engine chains")),
+    Kind("several models", "w.yaml", "plan --gpus 4xL4 -w w.yaml --time-limit 2", as_is(samples.MODELS)),
+    Kind("several, cluster", "c.yaml",
+        "plan c.yaml -m qwen3-0.6b -m qwen3-1.7b --rate 0.2 --engine vllm --time-limit 2",
+        as_is(samples.FED)),
+    Kind("several, check", "plan.json", "check plan.json --json", lambda: plan(TWO)),
+    Kind("several, export", "plan.json", "export plan.json --to k8s -o out", lambda: plan(TWO)),
+    Kind("several, report", "plan.json", "report plan.json -o page.html", lambda: plan(TWO)),
+    Kind("several, simulate", "plan.json", "simulate plan.json#qwen3-8b --requests 100",
+        lambda: plan(TWO)),
+    Kind("explain", "plan.json", "explain plan.json", lambda: plan(f"{ONE} --rate 0.5")),
+    Kind("explain, why not", "plan.json",
+        "explain plan.json --why-not tp=1 --why-not 'engine=vllm role=split' --time-limit 1",
+        lambda: plan(f"{ONE} --rate 0.5")),
+    Kind("report", "plan.json", "report plan.json other.json -o page.html",
+        lambda: plan("--gpus 8xH100 -m llama-3.1-70b -w rag --engine vllm --rate 1"),
+        lambda: {"other.json": plan(ONE)}),
+    Kind("report, picture", "plan.json", "report plan.json -o page.svg",
+        lambda: plan("--gpus 2xL4,1xT4 -m qwen3-8b --engine chains")),
+    Kind("report, curve", "curve.json", "report plan.json --curve curve.json -o page.html", curve,
+        lambda: {"plan.json": plan(ONE)}),
+    Kind("curve", "c.yaml", "pareto c.yaml -m qwen3-0.6b --engine vllm --points 3 --time-limit 1 -o c.json",
+        as_is(samples.FED)),
+    Kind("curve, cost", "w.yaml",
+        "pareto c.yaml -m qwen3-0.6b --engine vllm --time-limit 2 -w w.yaml --curve cost --points 3 --rate 1",
+        as_is(samples.WORKLOAD), lambda: {"c.yaml": samples.CLOUD}),
+    Kind("export, compose", "plan.json", "export plan.json --to compose -o out", lambda: plan(ONE)),
+    Kind("export, llm-d", "plan.json", "export plan.json --to llm-d -o out",
+        lambda: plan("--gpus 8xH100 -m llama-3.1-70b -w rag --engine vllm")),
+    Kind("export, slurm", "plan.json", "export plan.json --to slurm -o out", lambda: plan(ONE)),
+    Kind("schedule, manifests", "w.yaml", f"schedule {PRICED} {SCHEDULE} -w w.yaml -o day.yaml",
+        as_is(samples.DAY)),
+    Kind("prices, outlook", "p.yaml", f"buy --prices p.yaml --rate 1 --outlook {BUY}",
+        as_is(samples.OFFERS)),
     Kind("rows", "rows.csv", "predict rows.csv --out out.csv", table("rows.csv")),
     Kind("measured", "m.csv", "calibrate m.csv -o out.yaml", table("measured.csv")),
     Kind("trace", "t.csv", f"plan {SMALL} --trace t.csv", table("trace.csv")),
@@ -180,6 +229,9 @@ KINDS = (
         table("profile.csv")),
     Kind("script", "serve.sh", "import serve.sh --gpus 8xH100", example("serve.sh")),
     Kind("manifest", "m.yaml", "import m.yaml --facts", as_is(samples.PODS)),
+    Kind("script, flags", "serve.sh", "import serve.sh --facts", as_is(samples.SERVE)),
+    Kind("script, slurm", "job.sh", "import job.sh --gpus 8xH100", as_is(samples.JOB)),
+    Kind("manifest, compose", "m.yaml", "import m.yaml --gpus 2xL4", as_is(samples.COMPOSE)),
     Kind("nvidia-smi", "n.txt", "cluster from-nvidia-smi n.txt", as_is(samples.SMI)),
     Kind("nvidia-smi topo", "n.txt", "cluster from-nvidia-smi n.txt", as_is(samples.WIRES)),
     Kind("nvidia-smi -q", "n.txt", "cluster from-nvidia-smi n.txt", as_is(samples.QUERIED)),

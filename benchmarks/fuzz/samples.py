@@ -103,6 +103,41 @@ PODS = {
         "env": [{"name": "HF_HOME", "value": "/models"}],
         "resources": {"limits": {"nvidia.com/gpu": "2"}}}]}}},
 }  # fmt: skip
+MODELS = {
+    "name": "two",
+    "models": [
+        {"model": "qwen3-0.6b", "workload": "chat", "rate_rps": 1},
+        {"model": "qwen3-8b", "buckets": [{"isl": 2048, "osl": 128, "share": 0.7},
+         {"isl": 512, "osl": 256, "share": 0.3}], "rate_rps": 0.2,
+         "slo": {"ttft_ms": 4000, "tpot_ms": 90}, "engine": "vllm"},
+    ],
+}  # fmt: skip
+COMPOSE = {
+    "services": {
+        "chat": {"image": "vllm/vllm-openai:v0.11.0", "command": "--model Qwen/Qwen3-8B -tp 2 --port 8001",
+                 "environment": {"VLLM_USE_V1": "1"}, "ports": ["8001:8001"],
+                 "deploy": {"replicas": 1, "resources": {"reservations": {"devices": [
+                     {"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}]}}}},
+        "web": {"image": "nginx"},
+    },
+}  # fmt: skip
+SERVE = """#!/bin/bash
+MODEL=${MODEL:-Qwen/Qwen3-8B}
+EXTRA="--max-num-seqs 64 --max-num-batched-tokens=8192"
+for gpu in 0 1; do
+  CUDA_VISIBLE_DEVICES=$gpu vllm serve "$MODEL" --port $((8000 + gpu)) $EXTRA \\
+    --gpu-memory-utilization 0.9 --kv-cache-dtype fp8 &
+done
+python -m sglang.launch_server --model-path $MODEL --tp 2 --dp 2 --enable-dp-attention
+wait
+"""
+JOB = """#!/bin/bash
+#SBATCH --nodes=1
+#SBATCH --gpus-per-node=8
+export HF_HOME=/models
+srun --ntasks=1 vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 4 \\
+  --data-parallel-size 2 --speculative-config '{"method": "ngram", "num_speculative_tokens": 4}'
+"""
 NODES = {"items": [{
     "metadata": {"name": "gpu-1", "labels": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
                  "nvidia.com/gpu.count": "8", "topology.kubernetes.io/zone": "a"}},

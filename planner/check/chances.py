@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import log
 from statistics import NormalDist
 
+from planner.check.bands import rests_on_shipped
 from planner.check.case import Case
 from planner.check.violation import MODEL, Violation
 from planner.plans.schema import Band
@@ -25,9 +26,10 @@ def violations(case: Case) -> Iterator[Violation]:
         ("chance_ttft", predicted.chance_ttft, predicted.ttft_ms, slo.ttft_ms),
         ("chance_tpot", predicted.chance_tpot, predicted.tpot_ms, slo.tpot_ms),
     ):
-        if stated is None:
-            continue
         where = f"predicted.{name}"
+        if stated is None:
+            yield from _unstated(case, band, limit, where)
+            continue
         if limit is None:
             yield Violation("chance_wrong", where, f"{stated:.3g} of keeping a limit that is not there")
             continue
@@ -38,6 +40,16 @@ def violations(case: Case) -> Iterator[Violation]:
         if stated < asked(case, band) and not case.has_warning("slo_relaxed"):
             text = f"{stated:.4g} of keeping {limit:g} ms, asked for is a risk of {case.options.risk:g}"
             yield Violation("chance_below_risk", where, text)
+
+
+def _unstated(case: Case, band: Band, limit: float | None, where: str) -> Iterator[Violation]:
+    """A chance that is left out is that of the band, and as good as was asked for, too."""
+    if limit is None or not rests_on_shipped(case) or case.has_warning("slo_relaxed"):
+        return
+    own = chance(band, limit)
+    if own < asked(case, band):
+        text = f"the band around {band.value:.5g} ms gives {own:.4g} for {limit:g} ms"
+        yield Violation("chance_below_risk", where, f"{text}, asked for is a risk of {case.options.risk:g}")
 
 
 def chance(band: Band, limit: float) -> float:

@@ -22,6 +22,22 @@ comparisons such splits did not pay when they were measured."""
 
 UNITS = {"throughput": "req/s", "cost": "USD/h", "energy": "W", "gpus": "GPUs", "latency": "s"}
 
+ALWAYS = ("sequences of a server",)
+"""How caps begin that every search has,"""
+
+ON_GPUS = ("GPUs of a replica", "designs of usual sizes")
+"""and every one without weights in host memory."""
+
+DESIGNS = ("designs of usual sizes", "pipelines over several classes")
+"""Those that bind where they leave anything out."""
+
+MOST_GPUS, ENGINES, SPLITS = 144, 16, 6
+"""GPUs of the largest replica; engines, each with a format or two; tp, pp, attention-dp, cp, ep, copies."""
+
+EACH = 500
+"""Designs and operating points for each layout that caps tell of, at most: the roles, loads, drafts, caches
+and limits of power it is looked at with. Twenty where most were seen."""
+
 
 def violations(case: Case) -> Iterator[Violation]:
     """Everything wrong with the proof."""
@@ -67,12 +83,72 @@ def _space(case: Case) -> Iterator[Violation]:
     if space.caps and space.complete != (binding is None):
         text = f"{space.complete}, but {f'a cap binds: {binding}' if binding else 'no cap binds'}"
         yield Violation("space_wrong", "proof.space.complete", text)
+    yield from _caps(case)
     if space.kept > space.considered:
         yield Violation("space_wrong", "proof.space", f"{space.kept} kept of {space.considered}")
+    if space.considered > (most := _most_considered(case)):
+        text = f"{space.considered:,}: of what there is on these nodes no more than {most:,} are looked at"
+        yield Violation("space_wrong", "proof.space.considered", text)
     for i, cap in enumerate(space.caps):
         if cap.left_out is not None and cap.considered is not None and cap.left_out > cap.considered:
             text = f"{cap.what}: {cap.left_out} left out of {cap.considered}"
             yield Violation("space_wrong", f"proof.space.caps[{i}]", text)
+
+
+def _caps(case: Case) -> Iterator[Violation]:
+    """Every search names the caps that it always has; a cap that leaves something out binds, and speaks of no
+    more designs than there are."""
+    caps, away = case.plan.proof.space.caps, any("host memory" in c.what for c in case.plan.proof.space.caps)
+    for named in ALWAYS if away else (*ALWAYS, *ON_GPUS):
+        if searched(case) and not any(cap.what.startswith(named) for cap in caps):
+            yield Violation("space_wrong", "proof.space.caps", f"no cap on {named}, which each search has")
+    for i, cap in enumerate(caps):
+        where = f"proof.space.caps[{i}]"
+        if cap.what.startswith(DESIGNS) and cap.left_out and not cap.binds:
+            text = f"{cap.what}: it leaves out {cap.left_out:,} designs, and does not bind"
+            yield Violation("space_wrong", where, text)
+        if cap.what.startswith(ON_GPUS) and (cap.considered or 0) > (most := layouts(case)):
+            text = f"{cap.what}: {cap.considered:,} designs, on its classes there are {most:,} at most"
+            yield Violation("space_wrong", where, text)
+
+
+def searched(case: Case) -> bool:
+    """Whether fleets of designs were searched: chains are of units of nodes, a table of its rows."""
+    return bool(case.plan.replicas) and not any(
+        r.role == "chain" or r.engine == "measured" for r in case.plan.replicas
+    )
+
+
+def _most_considered(case: Case) -> int:
+    """No fewer than a search looks at: designs and operating points, the units of chains, rows of a table."""
+    if searched(case):
+        told = sum(cap.considered or 0 for cap in case.plan.proof.space.caps)
+        return EACH * (told + layouts(case))
+    return EACH * (sum(node.gpus for node in case.cluster.classes) + len(case.table.profile))
+
+
+def layouts(case: Case) -> int:
+    """No fewer than the ways to lay out a replica of one class: its GPUs are a product of `SPLITS` splits,
+    times engines and formats."""
+    most = {min(node.gpus, MOST_GPUS) for node in case.cluster.classes}
+    each = {gpus: _products(gpus) for gpus in most}
+    return ENGINES * sum(each[min(node.gpus, MOST_GPUS)] for node in case.cluster.classes)
+
+
+def _products(most: int) -> int:
+    """How many ordered products of `SPLITS` factors are `most` or less.
+
+    >>> _products(1), _products(2)
+    (1, 7)
+    """
+    ways = [0] + [1] * most
+    for _ in range(SPLITS - 1):
+        longer = [0] * (most + 1)
+        for factor in range(1, most + 1):
+            for other in range(1, most // factor + 1):
+                longer[factor * other] += ways[other]
+        ways = longer
+    return sum(ways)
 
 
 def _given_up(case: Case) -> Iterator[Violation]:
@@ -117,6 +193,9 @@ def _kinds(case: Case) -> Iterator[Violation]:
     experts a plan may have as many kinds as that."""
     proof, better = case.plan.proof, 1 if sense(case) == "max" else -1
     if not proof.kinds:
+        if searched(case):
+            text = "each search lists its best fleet by how many kinds of replica it has: nothing is listed"
+            yield Violation("kinds_wrong", "proof.kinds", text)
         if proof.given_up > EXACT:
             text = f"{proof.given_up:.4g} is given up for fewer kinds of replica, and none are listed"
             yield Violation("kinds_wrong", "proof.kinds", text)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from planner.check import (
+    bands,
     beside,
     budgets,
     cache,
@@ -70,6 +71,7 @@ RULES = (
     Rule(
         "queueing", "Little's law: batches and caches hold the promised rate, SLOs kept", queueing.violations
     ),
+    Rule("bands", "no band is narrower than the shipped calibration's errors", bands.violations),
     Rule("chances", "odds of keeping a limit follow from bands, and are as asked", chances.violations),
     Rule("cache", "who holds room in the cache, waits for it, is preempted", cache.violations),
     Rule("nodes", "nodes of chains have the time, places and cache for them", chain_nodes.violations),

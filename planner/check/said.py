@@ -13,7 +13,10 @@ _ANOTHER = "of another plan, which is not here: plan that one to see its figures
 _WORDS = "words for people and lines for engines, which hold no figure that is not beside them"
 _TRIED = "of plans that were tried beside this one, and are not here"
 _LENGTH = "how long the search took, and how far it went: of its own run alone"
-_BAND = "how sure a prediction is, by calibration: what follows from the rate is no surer than that"
+_BAND = (
+    "within its bounds: what follows from the rate is no surer than that, and no time is surer than held-out "
+    "runs of the shipped calibration; of a calibration of one's own these are not here"
+)
 _WITHIN = "within its bounds: "
 
 SAID: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -23,10 +26,11 @@ SAID: tuple[tuple[tuple[str, ...], str], ...] = (
     (("replicas[].launch*", "replicas[].draft.option"), _WORDS),
     (("prices[]*", "assumptions[]*", "proof.kinds[]*"), _TRIED),
     (("evidence[]*",), f"{_WITHIN}replicas of the plan that run so; of measurements there is no table here"),
-    (("proof.seconds", "proof.seed", "proof.space.*"), _LENGTH),
+    (("proof.seconds", "proof.seed"), _LENGTH),
+    (("proof.space.*",), f"{_WITHIN}the caps of every search, and no more designs than there are"),
     (("proof.chosen",), "left out it is the objective, which is checked"),
     (("predicted.*.low", "predicted.*.high"), _BAND),
-    (("predicted.chance_*",), "left out, no chance is promised; where it stands it follows from the bands"),
+    (("predicted.chance_*",), "left out it is that of the band, which must be as good as the risk asks for"),
     (("predicted.t*_ms.value", "chains[].t*_s"), f"{_WITHIN}queueing beside the steps, below the limit"),
     (("replicas[].step.*",), f"{_WITHIN}not faster than the device, not above what is predicted"),
     (
@@ -43,7 +47,7 @@ SAID: tuple[tuple[tuple[str, ...], str], ...] = (
     (("tiers[].*",), f"{_WITHIN}what lies there finds room, and is read in time"),
     (("replicas[].draft.weights_bytes",), f"{_WITHIN}of the drafter no configuration is here"),
     (("replicas[].count",), "more than the traffic needs is no mistake where GPUs are free"),
-    (("experts.*",), f"{_WITHIN}loads of experts are not part of a plan"),
+    (("experts.*",), f"{_WITHIN}of recorded loads only proportions count: ten times all is the same plan"),
     (("routing[].kv_gb_per_s",), f"{_WITHIN}not less than the cache that moves"),
     (("routing[].prefill",), f"{_WITHIN}a group whose GPUs reach that many FLOPs"),
     (("replayed.*",), "of a replay that is not run again: `meshwright simulate` does"),

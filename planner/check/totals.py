@@ -95,6 +95,23 @@ def least_usd_per_hour(case: Case) -> float | None:
     return total + sum(boxes.values())
 
 
+def most_usd_per_hour(case: Case) -> float | None:
+    """Price of all nodes that replicas are said to stand on, no more than one for each of their GPUs; None
+    where one has no price."""
+    total = 0.0
+    for node_class in case.cluster.classes:
+        if (own := measured.usd_per_hour(case, node_class)) is not None:
+            total += own
+            continue
+        stages = [(r.count, s) for r in case.plan.replicas for s in r.stages if s.node_class == node_class.id]
+        named = {name for _, stage in stages for name in stage.nodes}
+        nodes = min(sum(count * stage.gpus for count, stage in stages), len(named) or node_class.node_count)
+        if nodes and node_class.price_usd_per_hour is None:
+            return None
+        total += nodes * (node_class.price_usd_per_hour or 0.0)
+    return total
+
+
 def _money(case: Case) -> Iterator[Violation]:
     """Whole nodes are paid for; a million output tokens cost what an hour costs, by the tokens of an hour."""
     predicted = case.plan.predicted
@@ -104,6 +121,10 @@ def _money(case: Case) -> Iterator[Violation]:
     if least is not None and not at_most(least, hour.value, FIGURE):
         text = f"{hour.value:.4f} USD/h, its nodes cost at least {least:.4f}"
         yield Violation("cost_understated", "predicted.usd_per_hour", text)
+    most = most_usd_per_hour(case)
+    if most is not None and not at_most(hour.value, most, FIGURE):
+        text = f"{hour.value:.4f} USD/h, all nodes that its replicas could be on cost {most:.4f}"
+        yield Violation("cost_overstated", "predicted.usd_per_hour", text)
     if predicted.usd_per_mtok is not None and predicted.out_tok_per_s.value:
         own = hour.value / SECONDS_PER_HOUR / predicted.out_tok_per_s.value * 1e6
         if not same(predicted.usd_per_mtok.value, own, FIGURE):

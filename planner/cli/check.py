@@ -35,9 +35,9 @@ def check(plan: o.PlanArg, json: o.JsonOpt = False) -> None:
     violations = violations_of_all(found) if isinstance(found, Several) else violations_of(found)
     unlike = _differences(found)
     if json:
-        print_json(as_json(plan, violations, several, unlike))
+        print_json(as_json(plan, violations, several, unlike, _room(found)))
     elif not violations:
-        say(*sound_lines(plan, several), *believed_lines(unlike))
+        say(*sound_lines(plan, several), *believed_lines(unlike, _room(found)))
     for violation in violations:
         note(f"error: {violation}")
     if violations:
@@ -49,12 +49,24 @@ def sound_lines(path: str, several: bool = False) -> list[str]:
     return [f"sound: {path}", *(f"  {name:<10} {what}" for name, what in verified(several).items())]
 
 
-def believed_lines(unlike: Sequence[str]) -> list[str]:
-    """What is said in a sound plan and cannot be checked, and what the catalogs say otherwise."""
+def believed_lines(unlike: Sequence[str], room: Sequence[str] = ()) -> list[str]:
+    """What is said in a sound plan and cannot be checked, how far its speed is from what would be refused,
+    and what the catalogs say otherwise."""
     from planner.plans.trusted import SAID_ONLY
 
-    lines = ["said, not checked:", *(f"  {name:<12} {what}" for name, what in SAID_ONLY.items())]
+    lines = ["said, not checked:"]
+    for name, what in SAID_ONLY.items():
+        lines += [f"  {name:<12} {what}", *(f"  {'':<12} {line}" for line in room if name == "speed")]
     return lines + ["other than in the catalogs:"] * bool(unlike) + [f"  {line}" for line in unlike]
+
+
+def _room(found: Plan | Several) -> list[str]:
+    """How much faster steps might be told and still pass, of one plan or of all."""
+    from planner.check.room import room
+    from planner.plans.schema.several import Several
+
+    plans = found.plans if isinstance(found, Several) else [found]
+    return [line for each in plans for line in room(each)]
 
 
 def _differences(found: Plan | Several) -> list[str]:
@@ -75,9 +87,13 @@ def verified(several: bool) -> dict[str, str]:
 
 
 def as_json(
-    path: str, violations: list[Violation], several: bool = False, unlike: Sequence[str] = ()
+    path: str,
+    violations: list[Violation],
+    several: bool = False,
+    unlike: Sequence[str] = (),
+    room: Sequence[str] = (),
 ) -> dict[str, object]:
-    """{"sound", "violations", "verified", "said_only", "unlike_catalog"};
+    """{"sound", "violations", "verified", "said_only", "unlike_catalog", "speed_above_least"};
     where it is not sound also the common {"error": …} of exit 2."""
     found = [{"code": v.code, "where": v.where, "message": v.message} for v in violations]
     answer: dict[str, object] = {"sound": not violations, "violations": found}
@@ -85,7 +101,7 @@ def as_json(
         from planner.plans.trusted import SAID_ONLY
 
         believed = {"said_only": dict(SAID_ONLY), "unlike_catalog": list(unlike)}
-        return answer | {"verified": verified(several), **believed}
+        return answer | {"verified": verified(several), **believed, "speed_above_least": list(room)}
     first = violations[0]
     message = f"the plan is not sound: {len(violations)} broken limits, the first: {first.message}"
     error = {"code": first.code, "message": message, "where": f"{path}, {first.where}", "hint": None}

@@ -42,10 +42,19 @@ def report(
             f"`{output}` is not a name that a report can have", "-o", f"let it end in {', '.join(FORMS)}"
         )
     with whole_bytes(output) as file:
-        read = [named for path in plans for named in _plans(path)]
+        read = [(name, _warned(plan)) for path in plans for name, plan in _plans(path)]
         around = None if curve is None else read_curve(curve)
         file.write(form([plan for _, plan in read], [name for name, _ in read], around))
     note(f"written to {output}")
+
+
+def _warned(plan: Plan) -> Plan:
+    """The plan with a warning of each embedded figure that the catalogs have otherwise."""
+    from planner.plans.schema import PlanWarning
+    from planner.plans.trusted import differences
+
+    told = [PlanWarning(code="unlike_catalog", message=line) for line in differences(plan)]
+    return plan.model_copy(update={"warnings": [*plan.warnings, *told]})
 
 
 def _plans(path: str) -> list[tuple[str, Plan]]:

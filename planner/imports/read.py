@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,9 @@ from planner.reading.documents import STANDARD_INPUT, decoded, read_standard_inp
 
 ENDINGS = (".sh", ".sbatch", ".yaml", ".yml", ".txt", "")
 """Endings of files in a folder that may start servers."""
+
+KEY = re.compile(r"""(["']?)[\w-]+\1\s*:(\s|$)""")
+"""A key of YAML or JSON at the start of a line, in quotes or not."""
 
 
 def read(text: str, name: str = "") -> Deployment:
@@ -90,5 +94,4 @@ def _text(path: Path) -> str:
 def _is_manifest(body: str) -> bool:
     """Whether the first line that is no comment is a key, a document mark or a brace."""
     first = body.split("\n", 1)[0]
-    key = first.partition(":")
-    return first.startswith(("---", "{")) or (bool(key[1]) and key[0].replace("_", "").isalnum())
+    return first.startswith(("---", "{")) or KEY.match(first) is not None

@@ -14,10 +14,10 @@ from planner.plans.schema import Plan
 
 SAID_ONLY = {
     "speed": "step times down to what the best measured rates of the devices allow: no engine reaches those",
-    "bands": "how wide bands are, and the odds of limits where the plan states none",
-    "bound": "the bound, and how many designs and which caps it speaks of",
+    "bands": "how much wider bands are than held-out runs of the shipped calibration; of your own, all of it",
+    "bound": "the bound, and which designs and further caps it speaks of",
     "alternatives": "objectives of fleets that the plan does not hold, of fewer kinds of replica, too",
-    "loads": "recorded loads of experts, calibration and traffic",
+    "loads": "recorded loads of experts (their proportions), calibration and traffic",
 }
 """By topic, what is said by a plan and not checked."""
 

@@ -14,6 +14,7 @@ from benchmarks.fuzz.__main__ import case, smallest
 from benchmarks.fuzz.breaking import broken
 from benchmarks.fuzz.judging import Answer, answered, wrong
 from benchmarks.fuzz.kinds import KINDS, Kind
+from benchmarks.whole_changes import BELIEVED
 from planner.check.said import why
 
 EACH = 3
@@ -97,6 +98,14 @@ def test_what_check_does_not_notice_is_named():
 
     assert [name for name, _, noticed in changes if not noticed and why(name) is None] == []
     assert sum(noticed for _, _, noticed in changes) > len(changes) / 2
+
+
+def test_changes_of_a_whole_kind_are_noticed_or_said_to_be_believed():
+    found = dict(mutations.whole("mixed"))
+
+    assert [what for what, how in found.items() if how is None and what not in BELIEVED] == []
+    assert found["no caps"] == found["bands of no width"] == "refused"
+    assert found["devices ten times as fast"] == "named"
 
 
 def test_commands_are_run_where_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -850,7 +850,7 @@ def more_kept_than_considered(d: Document, rng: Random) -> None:
 
 @breaks("space_wrong")
 def more_left_out_than_considered(d: Document, rng: Random) -> None:
-    caps = d["proof"]["space"]["caps"]
+    caps = [cap for cap in d["proof"]["space"]["caps"] if cap["considered"]]
     if not caps:
         raise NotThereError
     caps[0]["left_out"] = caps[0]["considered"] + rng.randint(1, 99)
@@ -861,6 +861,76 @@ def complete_although_a_cap_binds(d: Document, rng: Random) -> None:
     space = d["proof"]["space"]
     cap = {"what": "utilisation", "value": 0.9, "binds": space["complete"]}
     space["caps"] = [cap, *({**each, "binds": False} for each in space["caps"])]
+
+
+def of_a_search(d: Document) -> Any:
+    """The proof of a plan that designs were searched for."""
+    if d["chains"] or any(r["engine"] == "measured" for r in d["replicas"]):
+        raise NotThereError
+    return d["proof"]
+
+
+@breaks("space_wrong")
+def no_cap_named(d: Document, rng: Random) -> None:
+    of_a_search(d)["space"]["caps"] = []
+
+
+@breaks("space_wrong")
+def a_cap_of_each_search_not_named(d: Document, rng: Random) -> None:
+    space = of_a_search(d)["space"]
+    left = rng.choice(["GPUs of a replica", "designs of usual sizes", "sequences of a server"])
+    space["caps"] = [cap for cap in space["caps"] if not cap["what"].startswith(left)]
+
+
+@breaks("space_wrong")
+def designs_left_out_by_a_cap_that_does_not_bind(d: Document, rng: Random) -> None:
+    cap = next(c for c in of_a_search(d)["space"]["caps"] if c["what"].startswith("designs of usual sizes"))
+    cap["left_out"], cap["considered"], cap["binds"] = 3, 40, False
+
+
+@breaks("space_wrong")
+def more_considered_than_there_is(d: Document, rng: Random) -> None:
+    d["proof"]["space"]["considered"] = rng.choice([10**9, 10**12])
+
+
+@breaks("space_wrong")
+def a_cap_of_more_designs_than_there_are(d: Document, rng: Random) -> None:
+    for cap in of_a_search(d)["space"]["caps"]:
+        cap["considered"] = 10**9
+
+
+@breaks("kinds_wrong")
+def no_kinds_listed(d: Document, rng: Random) -> None:
+    of_a_search(d)["kinds"] = []
+
+
+@breaks("cost_overstated")
+def nodes_paid_for_that_are_not_there(d: Document, rng: Random) -> None:
+    hour, million = (d["predicted"][name] for name in ("usd_per_hour", "usd_per_mtok"))
+    if hour is None:
+        raise NotThereError
+    factor = rng.uniform(20, 90)
+    for figure in (hour, million):
+        for edge in ("value", "low", "high"):
+            figure[edge] *= factor
+
+
+@breaks("band_too_narrow")
+def bands_narrower_than_the_calibration_s(d: Document, rng: Random) -> None:
+    d["problem"]["calibration"] = {"name": "shipped"}
+    for name in rng.sample(["ttft_ms", "tpot_ms"], 2)[:1]:
+        band = d["predicted"][name]
+        band["low"], band["high"] = 0.999 * band["value"], 1.001 * band["value"]
+
+
+@breaks("chance_below_risk")
+def a_chance_below_the_risk_left_out(d: Document, rng: Random) -> None:
+    d["problem"]["calibration"] = {"name": "shipped"}
+    d["problem"]["options"]["risk"] = 0.2
+    limit, band = d["problem"]["workload"]["slo"]["tpot_ms"], d["predicted"]["tpot_ms"]
+    band["low"], band["high"] = 0.4 * band["value"], 2.5 * band["value"]
+    d["problem"]["workload"]["slo"]["tpot_ms"] = min(limit, 1.001 * band["value"])
+    d["predicted"]["chance_tpot"] = None
 
 
 # what stands beside

@@ -388,6 +388,14 @@ def predicted_of(
     }
 
 
+CAPS = [
+    {"what": "GPUs of a replica", "value": 144.0, "binds": False},
+    {"what": "designs of usual sizes (powers of two)", "value": 40.0, "binds": False},
+    {"what": "sequences of a server", "value": 16384.0, "binds": False},
+]
+"""Those that each search has."""
+
+
 def proof(objective: float, sense: str) -> dict[str, Any]:
     bound = objective * (1.004 if sense == "max" else 0.996)
     return {
@@ -398,7 +406,13 @@ def proof(objective: float, sense: str) -> dict[str, Any]:
         "seconds": 0.4,
         "solver": "HiGHS 1.12",
         "seed": 0,
-        "space": {"considered": 1840, "kept": 212, "complete": True, "what": "plans made by hand"},
+        "space": {
+            "considered": 1840,
+            "kept": 212,
+            "complete": True,
+            "what": "plans made by hand",
+            "caps": CAPS,
+        },
         "sense": sense,
         "unit": "req/s" if sense == "max" else "USD/h",
     }
@@ -417,7 +431,7 @@ def simpler(best: dict[str, Any], chosen: float, specs: Sequence[Spec]) -> dict[
     own = {name: best[name] * factor for name in ("objective", "bound")}
     own |= {"chosen": chosen, "given_up": abs(factor - 1) / factor, "kinds": kinds}
     cap = {"what": "utilisation", "value": 0.98, "binds": False, "considered": 1840, "left_out": 12}
-    return own | {"space": best["space"] | {"caps": [cap]}}
+    return own | {"space": best["space"] | {"caps": [cap, *CAPS]}}
 
 
 H100 = {"name": "h", "count": 2, "device": "h100-sxm", "price_usd_per_hour": 24.0, "zone": "a"}

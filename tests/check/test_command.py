@@ -57,6 +57,31 @@ def test_json_of_a_sound_plan_lists_what_was_verified(capsys: Any) -> None:
     assert set(answer["verified"]) == {rule.name for rule in RULES}
 
 
+def test_how_far_speed_is_above_what_would_be_refused_is_said_and_true(tmp_path: Path, capsys: Any) -> None:
+    """Steps told faster by less than that still pass, by more they do not."""
+    assert run(["check", str(GOLDEN), "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)["speed_above_least"]
+    data: dict[str, Any] = json.loads(GOLDEN.read_text())
+    at = next(i for i, line in enumerate(lines) if "decode steps" in line)
+    above = float(lines[at].split("decode steps ")[1].split()[0])
+    assert above > 1.0
+    assert run(["check", str(GOLDEN)]) == 0
+    assert lines[at] in capsys.readouterr().out
+
+    refused = []
+    for factor in (0.9 * above, 1.1 * above):
+        step = json.loads(json.dumps(data))
+        own = step["replicas"][at]["step"]
+        own["decode_s"] /= factor
+        own["engine_s"] = min(own["engine_s"], own["decode_s"])
+        path = tmp_path / "faster.json"
+        path.write_text(json.dumps(step))
+        run(["check", str(path), "--json"])
+        codes = {v["code"] for v in json.loads(capsys.readouterr().out)["violations"]}
+        refused.append("decode_below_roofline" in codes)
+    assert refused == [False, True]
+
+
 def test_a_file_that_is_no_plan_exits_2_with_its_place(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "bad.json"
     path.write_text(GOLDEN.read_text().replace('"tp": 4', '"tp": "four"', 1))

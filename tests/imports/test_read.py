@@ -174,6 +174,13 @@ def test_a_manifest_that_contradicts_its_command_is_warned_of():
     assert "16 GPUs, its command takes 8" in warning
 
 
+@pytest.mark.parametrize("first", ['"services":', "'services' :", "x-common: &c {a: 1}\nservices:"])
+def test_a_manifest_is_one_however_its_first_key_is_written(first):
+    text = f"{first}\n  chat:\n    image: vllm/vllm-openai\n    command: --model Qwen/Qwen3-8B -tp 2\n"
+
+    assert read(text).facts["tp"] == 2
+
+
 @pytest.mark.parametrize(
     "text", ["", "echo hello", "a: [", "kind: Service\nspec: {}", "vllm serve m --kv-transfer-config '{'"]
 )

@@ -213,6 +213,16 @@ def test_the_command_writes_a_page_and_says_where(tmp_path, capsys):
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_the_page_names_figures_of_devices_that_the_catalog_has_otherwise(tmp_path):
+    plan = json.loads(GOLDEN.read_text())
+    plan["problem"]["devices"]["h100-sxm"]["tdp_watts"] = 900.0
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    out = tmp_path / "report.html"
+
+    assert run(["report", str(tmp_path / "plan.json"), "-o", str(out)]) == 0
+    assert "device h100-sxm: tdp_watts 900, in the catalog 700" in out.read_text()
+
+
 @pytest.mark.parametrize(
     ("plans", "out", "said"),
     [
