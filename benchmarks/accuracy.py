@@ -49,7 +49,7 @@ def main() -> None:
     for name, fold in FOLDS.items():
         groups = [fold(row) for row in every]
         predicted = predictions(fit, groups)[told]
-        band = np.hypot(sigmas(measured - predicted, servers, [groups[i] for i in told]), more)
+        band = sigmas(measured - predicted, more, servers, [groups[i] for i in told])
         held[f"without its {name}"] = as_held(rows, measured, predicted, band)
     amd = [i for i, row in enumerate(rows) if row["system"] in AMD]
     held["without its AMD device"] = held["without its device"].take(amd)
@@ -57,8 +57,8 @@ def main() -> None:
     tunings = bench.tunings(shared(fit))
     bench.settle(tunings)
     seen = bench.log_times(tunings)[told]
-    own = sigmas(measured - seen, servers, [(str(i % 10),) for i in range(len(rows))])
-    held["in sample"] = as_held(rows, measured, seen, np.hypot(own, more))
+    own = sigmas(measured - seen, more, servers, [(str(i % 10),) for i in range(len(rows))])
+    held["in sample"] = as_held(rows, measured, seen, own)
     chosen = held[f"without its {CHOSEN}"]
     print(f"{summary(held)}\n\nBelow: without its {CHOSEN}\n\n{score(chosen)}")
     print("\n80 % bands of closed loops' rates, by the share of their time that prompts take")

@@ -154,10 +154,10 @@ def main() -> None:
         size = np.abs(np.expm1(-errors[:, column]))
         about[f"held_out_{kind}"] = f"median {np.median(size):.1%}, P90 {np.quantile(size, 0.9):.1%}"
     servers, more = traits_of(bench, told), added(bench)[told]
-    scored = as_held(rows, measured, held, np.hypot(sigmas(errors, servers, groups), more))
+    scored = as_held(rows, measured, held, sigmas(errors, more, servers, groups))
     chosen, every_rate = flattery(scored.rate(), scored.measured_rate(), pick(scored, 0.5))
     picked = max(0.0, round(chosen - every_rate, 3))
-    text = written(fit, bands(errors, servers, groups), picked, about)
+    text = written(fit, bands(errors, more, servers, groups), picked, about)
     SHIPPED.write_text(text, encoding="utf-8")
     print(f"{SHIPPED.name}: " + "; ".join(f"{k} {v}" for k, v in about.items() if k.startswith("held_out")))
 

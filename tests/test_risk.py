@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from statistics import NormalDist
 
 import numpy as np
 import pytest
 
 from planner import plan
 from planner.candidates.points import KEPT, batched
+from planner.cost.bands import Z80
 from planner.cost.measured import KINDS, widths
+from planner.cost.student import deviations
 from planner.plans.found import groups
 from planner.plans.schema import Plan
 from planner.plans.strain import broken
@@ -24,14 +25,14 @@ from planner.search.find import find
 from solvers.linear import Limits
 from tests.candidates.samples import CHAT, ask, one_setup, promising
 
-Z = NormalDist().inv_cdf(0.8)
+Z = deviations(0.8)
 
 
 def test_a_lower_risk_is_more_caution():
     risks = [0.5, 0.2, 0.1]
     asked = [read(None, "llama-3.1-8b", "1xH100", "chat", {}, {"risk": risk}) for risk in risks]
 
-    assert [ask_of(a).risk_z for a in asked] == pytest.approx([0.0, Z, NormalDist().inv_cdf(0.9)], abs=1e-12)
+    assert [ask_of(a).risk_z for a in asked] == pytest.approx([0.0, Z, Z80])
 
 
 def test_each_time_has_the_caution_of_its_own_error():

@@ -2,7 +2,7 @@
 `python -m benchmarks.choice picks_folds` (some five minutes).
 
 Left out are a model on an engine, whatever the device, and a layout (tp, attention-dp, experts by tp and by
-ep) on an engine, whatever the model (`stepped` in `benchmarks/held_out.py`). Then what bounds the picks: how
+ep) on an engine, whatever the model (`folded` in `benchmarks/held_out.py`). Then what bounds the picks: how
 they would be if the median error of each group were known, and how far errors inside groups fall by factors
 that layouts of one engine share, learnt on all models but the one that is judged.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.choice.picks import lines_of, runs_of
 from benchmarks.fit import NOISE, SPREAD
-from benchmarks.held_out import CHOSEN, FOLDS, added, as_held, bench_of, of_today, sigmas, stepped, traits_of
+from benchmarks.held_out import CHOSEN, FOLDS, added, as_held, bench_of, folded, of_today, sigmas, traits_of
 from benchmarks.printouts import rows_of_fit
 from benchmarks.scores.held import LAYOUT, PROBLEM, Floats, Row
 from benchmarks.scores.render import table
@@ -76,12 +76,12 @@ def report() -> str:
     servers, more = traits_of(bench, told), added(bench)[told]
 
     def picks(predicted: Floats, groups: Sequence[tuple[str, ...]]) -> str:
-        deviations = np.hypot(sigmas(measured - predicted, servers, groups), more)
+        deviations = sigmas(measured - predicted, more, servers, groups)
         return lines_of({"": runs_of(as_held(rows, measured, predicted, deviations))})
 
     tables, found = [], {}
     for name, key in LEFT.items():
-        found[name] = left_out(fit, [" ".join(key(row)) for row in every])[told]
+        found[name] = folded(fit, [" ".join(key(row)) for row in every])[told]
         tables.append(f"left out: {name}\n{picks(found[name], [key(row) for row in rows])}")
     predicted, groups = found[CHOSEN], [FOLDS[CHOSEN](row) for row in rows]
     for name, key in KNOWN.items():
@@ -90,15 +90,6 @@ def report() -> str:
             f"{picks(less_medians(predicted, measured, [key(row) for row in rows]), groups)}"
         )
     return "\n\n".join([*tables, shared_table(rows, (measured - predicted)[:, TPOT], groups)])
-
-
-def left_out(fit: Fit, names: Sequence[str]) -> Floats:
-    """Log times of every row, (n, 2), by all rows of other names."""
-    found = np.full((len(names), 2), np.nan)
-    for name in dict.fromkeys(names):
-        held = np.array([other == name for other in names])
-        found[held] = stepped(fit, held)[held]
-    return found
 
 
 def less_medians(predicted: Floats, measured: Floats, keys: Sequence[tuple[str, ...]]) -> Floats:

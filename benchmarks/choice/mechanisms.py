@@ -6,9 +6,11 @@ of their own, attention-dp, an engine on a device, a format of weights on a devi
 after the other on that engine, as bands are those of models that the engine's runs do not have. All other
 rows predict that model's rows with the mechanism (one step from the optimum of all, as `stepped` in
 `benchmarks/held_out.py`). A row needs a width w such that its error lies within the 80 % band of hypot(sigma,
-w), sigma being what the calibration says without the mechanism; the mechanism's width is the one that four
-rows of five do with, a group (engine, device, format, and model) counting as the root of its rows. "inside
-with it" is judged with the width that the mechanism's *other* groups give, its own where there is only one.
+w). Errors of one step are smaller than those of a fit without the rows, so sigma comes from such errors, too:
+of models that are left out on an engine, of all but the row's own (`sigmas`); both are taken times the ratio
+of the calibration's band to theirs. The mechanism's width is the one that four rows of five do with, a group
+(engine, device, format, and model) counting as the root of its rows. "inside with it" is judged with the
+width that the mechanism's *other* groups give, of a single one with that of its other models.
 
 Of pipelines no row is in the fit: there the errors are those of their gain over one stage (`pipelines`),
 where stages overlap as on today's engines, unlike stages apart.
@@ -26,16 +28,29 @@ from numpy.typing import NDArray
 
 from benchmarks.choice import pipelines
 from benchmarks.fit import NOISE, SPREAD
-from benchmarks.held_out import CHOSEN, FOLDS, bench_of, reached, stepped
+from benchmarks.held_out import (
+    CHOSEN,
+    FOLDS,
+    Keys,
+    added,
+    bands,
+    bench_of,
+    folded,
+    of_today,
+    reached,
+    sigmas,
+    stepped,
+    traits_of,
+)
 from benchmarks.printouts import rows_of_fit
 from benchmarks.saturated import read
 from benchmarks.scores.held import Row
 from benchmarks.scores.render import share, table
 from benchmarks.truth import as_asked
-from planner.calibration.bench import TPOT, TTFT, Bench
+from planner.calibration.bench import TPOT, TTFT
 from planner.calibration.fitting import Fit
 from planner.cost.bands import Z80
-from planner.cost.calibration import Calibration, shipped
+from planner.cost.calibration import Calibration, Traits, shipped
 from planner.designs.shape import Floats as Array
 
 FEWEST = 8
@@ -91,32 +106,35 @@ def groups_of(rows: Sequence[Row]) -> dict[Group, Array]:
 
 
 def left_out() -> dict[Group, Left]:
-    """What the fit without each group says of it."""
+    """What the fit without each group says of it, of today's rows."""
     rows = rows_of_fit()
-    bench = bench_of(rows)
-    sigma = bands_of(bench)
+    bench, today = bench_of(rows), of_today(rows)
     fit = Fit(bench, Calibration(), SPREAD, NOISE)
     fit.begin(shipped())
     fit.linearise()
+    names = [FOLDS[CHOSEN](row) for row in rows]
+    models = np.array([" ".join(name) for name in names])
+    usual = (bench.measured - folded(fit, models.tolist()))[today]
+    larger, sigma = bands_of(usual, added(bench)[today], traits_of(bench, today), [names[i] for i in today])
     found = {}
-    models = np.array([" ".join(FOLDS[CHOSEN](row)) for row in rows])
     for group, mask in groups_of(rows).items():
         told = np.full_like(bench.measured, np.nan)
         for model in np.unique(models[mask]):
             own = mask & (models == model)
             told[own] = stepped(fit, mask | (models == model))[own]
-        found[group] = Left((bench.measured - told)[mask], sigma[mask], models[mask])
+        at = mask[today]
+        found[group] = Left((larger * (bench.measured - told)[today])[at], sigma[at], models[today][at])
     return found
 
 
-def bands_of(bench: Bench) -> Array:
-    """Deviations of each row's band, (n, 2): every way to run of these rows was measured."""
-    found = np.zeros((len(bench), 2))
-    for cell in bench.cells:
-        whole = cell.group.cost(shipped()).sigmas(cell.load.designs)
-        for told, column in zip(whole, (TTFT, TPOT), strict=True):
-            found[cell.at, column] = told
-    return found
+def bands_of(usual: Array, more: Array, servers: Sequence[Traits], groups: Keys) -> tuple[Array, Array]:
+    """By how much the calibration's bands of TTFT and TPOT, (2,), are wider than the `usual` errors of one
+    step without each row's group; and the deviations of bands by errors so much larger, of all groups but the
+    row's own, (n, 2)."""
+    by_step, larger = bands(usual, more, servers, groups), np.ones(2)
+    for kind, column in KINDS.items():
+        larger[column] = shipped().bands[kind]["all"]["all"] / by_step[kind]["all"]["all"]
+    return larger, sigmas(larger * usual, more, servers, groups)
 
 
 def piped() -> dict[Group, Left]:
@@ -157,6 +175,23 @@ def inside(left: Left, width: float, kind: int) -> float:
     return float(np.mean(needed[np.isfinite(needed)] <= width + TINY)) if np.isfinite(needed).any() else 1.0
 
 
+def parts_of(left: Left, name: str) -> dict[Group, Left]:
+    """The models of a group."""
+    return {
+        (name, model): Left(left.errors[at], left.sigma[at], left.models[at])
+        for model in np.unique(left.models).tolist()
+        for at in [left.models == model]
+    }
+
+
+def inside_without(groups: Mapping[Group, Left], kind: int) -> dict[Group, float]:
+    """Share of each group's rows within their bands with the width that the other groups give."""
+    return {
+        group: inside(left, width_of({g: x for g, x in groups.items() if g != group}, kind), kind)
+        for group, left in groups.items()
+    }
+
+
 def report(learnt: Callable[[], dict[Group, Left]] | None = None) -> str:
     """A line for each mechanism and each group that was left out."""
     found = (learnt or learn)()
@@ -176,14 +211,26 @@ def _columns(judged: Mapping[Group, Left], by: Mapping[Group, Left]) -> list[str
     cells = []
     for column in KINDS.values():
         width = width_of(by, column)
-        with_it = [
-            width_of({g: x for g, x in judged.items() if g != group}, column) if len(judged) > 1 else width
-            for group in judged
-        ]
         before = float(np.mean([inside(left, 0.0, column) for left in judged.values()]))
-        after = [inside(left, w, column) for left, w in zip(judged.values(), with_it, strict=True)]
-        cells += [share(before), f"{width:.2f}", share(float(np.mean(after)))]
+        if judged.keys() != by.keys():
+            after = float(np.mean([inside(left, width, column) for left in judged.values()]))
+        elif len(judged) > 1:
+            after = float(np.mean(list(inside_without(judged, column).values())))
+        else:
+            after = _by_models(*judged.items(), kind=column)
+        cells += [share(before), f"{width:.2f}", share(after)]
     return cells
+
+
+def _by_models(only: tuple[Group, Left], kind: int) -> float:
+    """Share of a single group's rows within their bands with the width of its other models; its own where it
+    has one."""
+    (name, _), left = only
+    parts = parts_of(left, name)
+    if len(parts) == 1:
+        return inside(left, width_of(parts, kind), kind)
+    rows = [len(part.errors) for part in parts.values()]
+    return float(np.average(list(inside_without(parts, kind).values()), weights=rows))
 
 
 def learn() -> dict[Group, Left]:

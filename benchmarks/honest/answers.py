@@ -10,12 +10,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import signature
-from statistics import NormalDist
 from typing import Any, Literal
 
 from benchmarks.honest.problems import Problem
 from planner import plan as planned
 from planner.check import check
+from planner.cost.student import deviations
 from planner.errors import Infeasible, MeshwrightError, OutOfTime
 from planner.inputs.workload import Slo
 from planner.plans.schema import Plan
@@ -104,7 +104,7 @@ def figure(plan: Plan, problem: Problem) -> float:
 def caution(plan: Plan, risk: float) -> tuple[float, float]:
     """Factors on TTFT and TPOT under which the limits must hold for the risk asked for, out of the plan's
     bands: those of the replica that is known least."""
-    score = NormalDist().inv_cdf(1 - risk)
+    score = deviations(1 - risk)
     bands = plan.predicted.ttft_ms, plan.predicted.tpot_ms
     sigmas = [math.log(b.high / b.value) / NORMAL90 if b.value > 0 else 0.0 for b in bands]
     return math.exp(score * sigmas[0]), math.exp(score * sigmas[1])

@@ -19,7 +19,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from statistics import NormalDist
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from cluster_configs.reading import from_gpus
 from cluster_configs.schema import NodeClass, ResolvedCluster
 from model_zoo import catalog
 from planner.cost.power import idle_watts
+from planner.cost.student import deviations
 from planner.inputs.workload import Bucket, Slo
 from planner.predict.predictions import Prediction, predict_rows
 
@@ -213,7 +213,7 @@ def loads(problem: Problem, count: int) -> Sequence[dict[str, str]]:
 
 def kept(problem: Problem, answer: Prediction) -> bool:
     """Whether the limits hold with the caution that the risk asks for."""
-    score = NormalDist().inv_cdf(1 - problem.risk) / NORMAL90
+    score = deviations(1 - problem.risk) / NORMAL90
     bands = (
         (answer.ttft_ms, answer.ttft_ms_high, problem.slo.ttft_ms),
         (answer.tpot_ms, answer.tpot_ms_high, problem.slo.tpot_ms),

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.scores.held import CONFIGURATION, PROBLEM, Floats, Held, Indices, alike
 from benchmarks.scores.render import share, signed, table
+from planner.cost.student import deviations
 
 ONE_VERSION = (*PROBLEM, "backend_version")
 LIMITS_MS = (8.0, 10.0, 15.0, 20.0, 30.0, 50.0)
@@ -88,7 +88,7 @@ def pick(held: Held, risk: float, problem: Sequence[str] = PROBLEM) -> Picks:
 
 def pick_among(held: Held, risk: float, asked: Iterable[Case]) -> Picks:
     """The picks of these cases at one risk."""
-    edge = held.edge("tpot", NormalDist().inv_cdf(1 - risk))
+    edge = held.edge("tpot", deviations(1 - risk))
     promised, real = held.rate(), held.measured_rate()
     total = missed = none = 0
     found: list[tuple[Indices, Floats, npt.NDArray[np.bool_], Floats, Indices]] = []

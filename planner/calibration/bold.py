@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, log
-from statistics import NormalDist
 
 import numpy as np
 
 from planner.calibration.bench import TPOT, TTFT
 from planner.calibration.trials import Server, Trial
+from planner.cost.student import chance_below, deviations
 from planner.designs.shape import Floats
 from planner.inputs.workload import Slo
 
@@ -72,7 +72,7 @@ class Loads:
             [float(np.interp(requests, self.requests, column)) for column in rows.T]
             for rows in (self.over, self.sigma)
         ]
-        odds = [NormalDist().cdf(-x / s) if s > 0 else float(x <= 0) for x, s in zip(*at, strict=True)]
+        odds = [chance_below(-x / s) if s > 0 else float(x <= 0) for x, s in zip(*at, strict=True)]
         return min(odds)
 
 
@@ -82,7 +82,7 @@ def bold_choice(
     """The trial that would settle the bold choice, of the workload's most frequent lengths; None where care
     costs nothing, or no limits are asked for. `here`: log milliseconds of TTFT and TPOT (n, 2), `sigma`:
     their deviations."""
-    z = NormalDist().inv_cdf(1 - risk)
+    z = deviations(1 - risk)
     known = loads_of_servers(servers, trials, here, sigma, slo)
     bold = {i: found for i, loads in known.items() if (found := loads.most(0.0))}
     careful = [found[1] for loads in known.values() if (found := loads.most(z))]

@@ -64,7 +64,7 @@ class Ask:
     workload: Workload
     promise: Promise
     objective: Objective
-    risk_z: float = 0.0  # normal quantile of the confidence asked for
+    risk_z: float = 0.0  # deviations that the risk asks for
     watts_limited: bool = False  # a budget in watts
     calibration: Calibration | None = None  # None: the shipped one
     freedom: Freedom | None = None  # None: what the engine starts as it comes

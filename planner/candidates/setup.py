@@ -39,7 +39,7 @@ BUSIEST = 0.98
 class Setup:
     """Designs of one engine on one node class under one workload, with the KV room of each (bytes per GPU).
 
-    `risk_z`: the normal quantile of the confidence that --risk asks for, 0 at the median.
+    `risk_z`: deviations that --risk asks for, 0 at the median.
     """
 
     model: CostModel

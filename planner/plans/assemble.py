@@ -12,6 +12,7 @@ import numpy as np
 
 from cluster_configs.schema import Device, NodeClass
 from planner.candidates.setup import Setup
+from planner.cost.bands import Z80
 from planner.cost.reserve import default_tokens_per_step, device_bytes
 from planner.designs.shape import Floats, Stage
 from planner.designs.stages import stage_layers
@@ -20,7 +21,6 @@ from planner.engines import named
 from planner.operating.room import planned_sequences
 from planner.plans import idle_cache as kept
 from planner.plans import parts, placement, schema, tiers
-from planner.plans.bands import Z80
 from planner.plans.evidence import evidence
 from planner.plans.found import Found, Group, operate_anew
 from planner.plans.insured import Insured

@@ -1,17 +1,14 @@
-"""Figures of a plan with their 80 % bands, and the chance that a limit is kept: errors are log-normal."""
+"""Figures of a plan with their 80 % bands, and the chance that a limit is kept, by errors of logarithms."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, hypot, log
-from statistics import NormalDist
 
+from planner.cost.bands import Z80
+from planner.cost.student import chance_below
 from planner.plans import schema
-
-NORMAL = NormalDist()
-Z80 = NORMAL.inv_cdf(0.9)
-"""Standard deviations that the central 80 % of a Gaussian reach either way."""
 
 WATTS_SIGMA = 0.2
 """Deviation of the log of measured over predicted watts."""
@@ -94,13 +91,13 @@ def mean_band(ways: Sequence[Way]) -> schema.Band:
 
 
 def chance(limit: float | None, ways: Sequence[Way]) -> float | None:
-    """Odds that the way which keeps `limit` worst does, times log-normal around their prediction; None
-    without a limit.
+    """Odds that the way which keeps `limit` worst does, errors of its logarithm as in
+    `planner/cost/student.py`; None without a limit.
 
     >>> [round(chance(100.0, [(1.0, t, 0.2)]), 3) for t in (100.0, 80.0, 125.0)]
-    [0.5, 0.868, 0.132]
+    [0.5, 0.874, 0.126]
     >>> round(chance(100.0, [(9.0, 50.0, 0.2), (1.0, 80.0, 0.2)]), 3)  # however few requests take it
-    0.868
+    0.874
     """
     if limit is None or not ways:
         return None
@@ -110,11 +107,11 @@ def chance(limit: float | None, ways: Sequence[Way]) -> float | None:
 def _kept(limit: float, time: float, sigma: float) -> float:
     if time <= 0 or sigma == 0:
         return float(time <= limit)
-    return NormalDist().cdf(log(limit / time) / sigma)
+    return chance_below(log(limit / time) / sigma)
 
 
 def band(value: float, sigma: float) -> schema.Band:
-    """The central 80 % of a log-normal with median `value`.
+    """The central 80 % around a median `value` whose logarithm is off by `sigma`.
 
     >>> found = band(100.0, 0.1)
     >>> round(found.low, 1), found.value, round(found.high, 1)

@@ -11,10 +11,11 @@ rate is as far off as their logarithm. Errors of seconds of prompts and of decod
                    the load of either may grow until its tightest limit is met, over the smaller of the two
                    (the phase that binds has h = 1). Then
 
-                   P(rate > x · predicted) = Φ((ln h_p - ln x) / σ_p) · Φ((ln h_d - ln x) / σ_d)          (1)
+                   P(rate > x · predicted) = F((ln h_p - ln x) / σ_p) · F((ln h_d - ln x) / σ_d)          (1)
 
-                   and the central 80 % lie between the x at which (1) is 0.9 and 0.1. A phase with room to
-                   spare drops out; of two that bind alike, either may disappoint, so the band reaches lower.
+                   with F the law of errors (`planner/cost/student.py`), and the central 80 % lie between
+                   the x at which (1) is 0.9 and 0.1. A phase with room to spare drops out; of two that bind
+                   alike, either may disappoint, so the band reaches lower.
 
 A prefill server's limits are its time, its cache and the way's TTFT; a decode server's TPOT, cache and
 time. How much the load may grow is asked of the model that says how the group runs (`operation`).
@@ -27,7 +28,8 @@ from math import exp, log
 
 import numpy as np
 
-from planner.plans.bands import NORMAL, Edges
+from planner.cost.student import chance_below
+from planner.plans.bands import Edges
 from planner.plans.found import Group, Path, operate_anew
 from planner.plans.operation import index_of
 from planner.queueing import prefill_s
@@ -101,13 +103,13 @@ def _pooled(members: Sequence[tuple[Group, float]], ways: Sequence[Path], phase:
 
 
 def _beyond(phases: Sequence[tuple[float, float]], chance: float) -> float:
-    """ln x that the least of some log-normals is beyond with a `chance`; of each phase log of its median and
+    """ln x that the least of some rates is beyond with a `chance`; of each phase log of its median and
     deviation.
 
     >>> round(_beyond([(0.0, 0.1), (5.0, 0.1)], 0.9), 4)  # one binds: its own -1.2816 deviations
     -0.1282
     >>> round(_beyond([(0.0, 0.1), (0.0, 0.1)], 0.9), 4)  # each must hold with a chance of 0.9 ** 0.5
-    -0.1632
+    -0.1763
     """
     widest = max(sigma for _, sigma in phases)
     middle = min(median for median, _ in phases)
@@ -116,7 +118,7 @@ def _beyond(phases: Sequence[tuple[float, float]], chance: float) -> float:
     low, high = middle - FAR * widest, middle + FAR * widest
     for _ in range(HALVINGS):
         x = (low + high) / 2
-        kept = [NORMAL.cdf((m - x) / max(sigma, 1e-3 * widest)) for m, sigma in phases]
+        kept = [chance_below((m - x) / max(sigma, 1e-3 * widest)) for m, sigma in phases]
         low, high = (x, high) if np.prod(kept) > chance else (low, x)
     return (low + high) / 2
 

@@ -116,8 +116,8 @@ def beyond_runs(r: schema.Replica, share: float, edge: float) -> Iterator[Told]:
     reached = table().get(r.engine, {}).get("steps")
     if reached and share > reached * edge:
         engine = NAMES.get(r.engine, r.engine)
-        said = f"{_doing(r)} at {share:.0%} of the best product of matrices on {engine}"
-        yield "step_rate", f"{said}: whole steps of public runs reached {reached:.0%}"
+        said = f"{_doing(r)} at {100 * share:.0f} % of the best product of matrices on {engine}"
+        yield "step_rate", f"{said}: whole steps of public runs reached {100 * reached:.0f} %"
 
 
 def _named(way: str) -> str:

@@ -9,8 +9,9 @@ from typing import get_args
 
 import numpy as np
 
+from planner.cost.bands import Z80
 from planner.plans import schema
-from planner.plans.bands import Z80, Way, mean_band
+from planner.plans.bands import Way, mean_band
 from planner.plans.found import Found, Group, Path, operate_anew, paths
 from planner.queueing import Percentile
 from planner.queueing.mixture import Part, quantile_of

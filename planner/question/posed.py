@@ -7,7 +7,6 @@ warning; one that was asked for is infeasible, unless requests that come more se
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from planner.candidates.deadline import late
 from planner.candidates.mix import Promise
 from planner.candidates.pairing import Edges
 from planner.cost.idle_cache import resting_of
+from planner.cost.student import deviations
 from planner.designs.precision import precisions
 from planner.drafts.kinds import drafts_of
 from planner.engines import NAMES
@@ -111,7 +111,7 @@ def ask_of(asked: Asked) -> Ask:
         workload=w,
         promise=Promise.of(w.slo, w.loop),
         objective=asked.objective,
-        risk_z=NormalDist().inv_cdf(1 - o.risk),
+        risk_z=deviations(1 - o.risk),
         watts_limited=o.budget.watts is not None,
         calibration=asked.calibration,
         freedom=asked.freedom,

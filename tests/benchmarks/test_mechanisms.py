@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from benchmarks.choice.mechanisms import Left, groups_of, report, width_of, widths
+from benchmarks.choice.mechanisms import Left, bands_of, groups_of, report, width_of, widths
 from planner.calibration.bench import TPOT, TTFT
 from planner.cost.bands import Z80
+from planner.cost.calibration import Traits, shipped
 
 
 def left(errors, sigma=0.1):
@@ -39,6 +40,31 @@ def test_mechanisms_have_their_own_and_a_group_is_judged_by_the_others():
     assert widths(found) == {"device": {"ttft": 0.99, "tpot": 0.49}, "pipeline": {"ttft": 1.0, "tpot": 0.5}}
     assert (a[-3], a[-1]) == ("100.0%", "100.0%")
     assert (b[-3], b[-2], b[-1]) == ("0.0%", "0.00", "0.0%")
+
+
+def test_models_of_a_single_group_are_judged_by_the_other_models():
+    """Nine rows of one model are inside anyway, two of another as far off as only they know."""
+    models = np.array(["x"] * 9 + ["y"] * 2)
+    near, far = left([0.0] * 9), left(BEYOND[:2])
+    both = (np.concatenate(pair) for pair in ((near.errors, far.errors), (near.sigma, far.sigma)))
+    found = {("attention_dp", "a"): Left(*both, models)}
+    (line,) = [line.split() for line in report(lambda: found).splitlines() if "attention_dp" in line]
+
+    assert float(line[-2]) > 0.4
+    assert line[-1] == "81.8%"
+
+
+def test_bands_are_judged_by_errors_of_the_same_kind():
+    """Errors of one step half as large as those of the calibration's bands are taken twice; a group's own
+    have no say in its band."""
+    told = np.array([shipped().bands[kind]["all"]["all"] for kind in ("ttft", "tpot")])
+    errors = np.tile(Z80 * told / 2, (12, 1))
+    errors[-1] *= 100
+    server = Traits("vllm", "hopper", "h100-sxm", "bf16", "none", "x")
+    larger, sigma = bands_of(errors, np.zeros_like(errors), [server] * 12, [(str(i),) for i in range(12)])
+
+    assert larger == pytest.approx([2.0, 2.0])
+    assert sigma == pytest.approx(np.tile(told, (12, 1)))
 
 
 def row(**other):

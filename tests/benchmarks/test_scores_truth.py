@@ -20,7 +20,7 @@ from benchmarks.truth import (
     per_replica,
     router,
 )
-from planner.cost.bands import BORROWED, WIDE
+from planner.cost.bands import BORROWED, WIDE, Z80
 from planner.cost.calibration import Traits
 from planner.predict.rows import parse
 
@@ -145,25 +145,37 @@ def test_without_measurements_it_says_so(monkeypatch, capsys, tmp_path):
 
 
 def test_a_row_has_no_say_in_its_own_band():
-    """Two groups of one engine: each gets the other's spread, and 2.5 % more."""
+    """Two groups of one engine: each gets the other's spread."""
     errors = np.array([[0.1, 0.1]] * 5 + [[1.0, 0.5]] * 5)
-    found = sigmas(errors, [SERVER] * 10, [("a",)] * 5 + [("b",)] * 5)
+    found = sigmas(errors, np.zeros_like(errors), [SERVER] * 10, [("a",)] * 5 + [("b",)] * 5)
 
-    assert found[0] == pytest.approx(1.025 * np.array([1.0, 0.5]) / 1.2816, rel=1e-3)
-    assert found[9] == pytest.approx(1.025 * np.array([0.1, 0.1]) / 1.2816, rel=1e-3)
+    assert found[0] == pytest.approx(np.array([1.0, 0.5]) / 1.2816, rel=1e-3)
+    assert found[9] == pytest.approx(np.array([0.1, 0.1]) / 1.2816, rel=1e-3)
+
+
+def test_errors_that_bands_are_wider_for_already_do_not_widen_the_others():
+    """Half of the groups are ten times as far off and have the deviation for it: bands of the rest stay 0.1,
+    theirs reach just as far as they are off."""
+    errors = np.array([[0.1, 0.1]] * 5 + [[1.0, 1.0]] * 5)
+    more = np.array([[0.0, 0.0]] * 5 + [[0.99**0.5, 0.99**0.5]] * 5) / Z80
+    groups = [(str(i),) for i in range(10)]
+
+    assert bands(errors, more, [SERVER] * 10, groups)["tpot"]["all"]["all"] == pytest.approx(0.1 / Z80)
+    assert bands(errors, 0 * more, [SERVER] * 10, groups)["tpot"]["all"]["all"] == pytest.approx(1 / Z80)
+    assert sigmas(errors, more, [SERVER] * 10, groups)[:, 0] == pytest.approx(np.abs(errors[:, 0]) / Z80)
 
 
 def test_a_narrower_level_is_drawn_to_the_wider_one_by_how_few_groups_it_has():
-    """By hand, in variances: one group of experts at 1.0 counts 1 beside 2 of what is known without it, as
+    """By hand, in variances: one group of experts at 1.0 counts 1 beside 16 of what is known without it, as
     does one of SGLang at 0.2; SGLang's experts, of which there are none, are as far off as both say."""
     errors = np.array([[0.1, 0.1]] * 19 + [[0.2, 0.2], [1.0, 1.0]])
     servers = [SERVER] * 19 + [replace(SERVER, engine="sglang"), replace(SERVER, experts="fp8")]
-    found = bands(errors, servers, [(str(i),) for i in range(21)])["ttft"]
+    found = bands(errors, np.zeros_like(errors), servers, [(str(i),) for i in range(21)])["ttft"]
 
     def drawn(without: float, own: float, groups: int) -> float:
-        return ((2 * without**2 + groups * own**2) / (2 + groups)) ** 0.5
+        return ((16 * without**2 + groups * own**2) / (16 + groups)) ** 0.5
 
-    once = 1.2816 / 1.025  # 2.5 % more than hold 80 %
+    once = 1.2816
     usual = found["all"]["all"] * once
     moe, vllm, sglang = drawn(0.1, 1.0, 1), 0.1, drawn(0.1, 0.2, 1)
     assert usual == pytest.approx(0.1, rel=1e-3)

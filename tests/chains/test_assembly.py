@@ -13,9 +13,9 @@ from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
 from planner.chains import plan as chained
 from planner.chains.assembly import CLOSED_FORM, Assembly
+from planner.cost.bands import Z80
 from planner.cost.power import idle_watts
 from planner.designs.shape import like
-from planner.plans.bands import Z80
 from planner.question.asked import read
 from solvers.linear import Limits
 from solvers.placement.predict import Served

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from planner.cost.bands import Z80
 from planner.cost.measured import widths
 from planner.plans import binding
-from planner.plans.bands import Z80, Edges
+from planner.plans.bands import Edges
 from planner.plans.binding import growth, phase_sigmas, prompt_share, rate_edges, rate_sigma
 from planner.plans.found import Found, Group, Path, groups, paths
 from planner.plans.operation import operate

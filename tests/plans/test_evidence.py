@@ -52,6 +52,7 @@ def test_steps_beyond_those_of_public_runs_by_more_than_their_band_are_named(mon
     said = list(told.beyond_runs(R, share, 1.2))
 
     assert [mechanism for mechanism, _ in said] == ["step_rate"] * named
+    assert all("at 61 % of" in words and "reached 50 %" in words for _, words in said)
 
 
 def test_nothing_is_known_of_the_steps_of_an_engine_without_runs(monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import exp, log
-from statistics import NormalDist
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +11,10 @@ import pytest
 
 from planner import plan
 from planner.check import check
+from planner.cost.bands import Z80
+from planner.cost.student import chance_below
 from planner.inputs.workload import Bucket, Slo, Workload
 from planner.plans import bands, predicted
-from planner.plans.bands import Z80
 from planner.plans.found import Path
 from planner.plans.schema import Plan
 
@@ -62,8 +62,8 @@ def test_the_worst_way_says_how_sure_a_limit_is():
     slow = Path(0, 1.0, group(FIRST, OTHER), None, ttft_s=0.8, tpot_s=0.02)
     ttft, tpot = predicted.kept(found(ttft_ms=1000.0, tpot_ms=50.0), [fast, slow])
 
-    assert ttft == pytest.approx(NormalDist().cdf(log(1000 / 800) / FIRST))
-    assert tpot == pytest.approx(NormalDist().cdf(log(50 / 49) / OTHER))
+    assert ttft == pytest.approx(chance_below(log(1000 / 800) / FIRST))
+    assert tpot == pytest.approx(chance_below(log(50 / 49) / OTHER))
 
 
 def test_without_a_limit_there_is_no_chance():
@@ -130,4 +130,4 @@ def test_of_one_way_the_chance_is_that_of_the_band(largest: Plan):
     p = largest.predicted
     for chance, band, limit in ((p.chance_ttft, p.ttft_ms, 2000.0), (p.chance_tpot, p.tpot_ms, 50.0)):
         sigma = log(band.high / band.value) / Z80
-        assert chance == pytest.approx(NormalDist().cdf(log(limit / band.value) / sigma))
+        assert chance == pytest.approx(chance_below(log(limit / band.value) / sigma))

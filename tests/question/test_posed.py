@@ -33,7 +33,7 @@ def test_what_candidates_are_asked_for_follows_the_options():
     assert (ask.precisions.gemm, ask.precisions.kv) == ("fp8", "bf16")
     assert ask.engines == ("sglang",)
     assert ask.watts_limited
-    assert ask.risk_z == pytest.approx(1.2816, abs=1e-4)  # of a normal, what nine in ten are below
+    assert ask.risk_z == pytest.approx(1.2816, abs=1e-4)  # what nine in ten are below
     assert not ask_of(asked()).watts_limited
     assert set(ask_of(asked()).engines) > {"sglang", "vllm"}
     assert ask_of(asked()).busiest == Options().max_utilisation
