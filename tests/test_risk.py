@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from planner import plan
-from planner.candidates.points import KEPT, batched
+from planner.candidates.points import KEPT, batched, prefilling
+from planner.check import check
 from planner.cost.bands import Z80
 from planner.cost.measured import KINDS, widths
 from planner.cost.student import deviations
@@ -120,3 +121,37 @@ def test_being_surer_never_serves_more():
 
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] < 0.97 * rates[0]
+
+
+def test_prompts_find_a_queue_in_time_even_where_they_take_as_much_longer_as_the_risk_allows():
+    """At any load, of servers that only prefill: all seconds c times as long make a server that is c times as
+    busy, and times c times as long; at more than 1 / c of its time its queue has no end."""
+    s = one_setup(ask(workload=CHAT.model_copy(update={"arrivals": "open"}), risk_z=Z))
+    assert s.promise.loop == "open"
+    index = s.fitting
+    c = np.exp(Z * s.model.sigma_prompts(s.designs))[index]
+
+    light, busy, full = (prefilling(s, index, level / c) for level in (0.05 + 0 * c, 0.95 + 0 * c, c / c))
+    slower = prefilling(s, index, 0.95 + 0 * c)
+
+    assert light.cautious_ttft_s == pytest.approx(s.caution("prefill")[0, index, None] * light.ttft_s)
+    assert busy.cautious_ttft_s == pytest.approx(c[:, None] * slower.ttft_s)
+    assert (busy.cautious_ttft_s > 1.3 * s.caution("prefill")[0, index, None] * busy.ttft_s).all()
+    assert np.isinf(full.cautious_ttft_s).all()
+    assert np.isfinite(full.ttft_s).all()
+
+
+def test_a_split_is_held_by_its_own_first_tokens_and_not_by_the_ceiling_of_utilisation():
+    """8xH200 with short prompts: servers that only prefill were 98 % busy, whatever the limit on TTFT. At the
+    median prediction the ceiling still holds them, and is named."""
+    caps, busy = {}, {}
+    for risk in (0.5, 0.2):
+        asked = {"engine": "vllm", "risk": risk, "simple": 0.0, "explain": False}
+        found = plan(None, "qwen3-32b", gpus="8xH200", isl=1000, osl=1000, ttft_ms=5000.0, **asked)
+        (cap,) = [c for c in found.proof.space.caps if c.what.startswith("utilisation")]
+        caps[risk] = cap.binds
+        busy[risk] = max((r.utilisation for r in found.replicas if r.role == "prefill"), default=0.0)
+        assert check(found) == []
+
+    assert caps == {0.5: True, 0.2: False}
+    assert 0.7 < busy[0.2] < 0.95 < busy[0.5] <= 0.98 * (1 + 1e-9)

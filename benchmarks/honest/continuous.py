@@ -67,7 +67,7 @@ def kept(model: OneModel, unit: Unit, limits: Limits, rates: Floats) -> NDArray[
     load, taken = rates[:, None] * share, share > 0
     if unit.second is None:
         at = model.judge(unit.first, "mixed", load / unit.count)
-        ttft, full = at.ttft_s, np.maximum(at.utilisation, at.cache)
+        ttft, full = at.cautious_ttft_s, np.maximum(at.utilisation, at.cache)
     else:
         each = load / unit.count, load / unit.others
         sender = model.judge(unit.first, "prefill", each[0])
@@ -75,11 +75,10 @@ def kept(model: OneModel, unit: Unit, limits: Limits, rates: Floats) -> NDArray[
         moved = model.handed_s(unit.first, unit.second, load, each)
         if moved is None:
             return np.zeros(len(rates), dtype=bool)
-        ttft = sender.ttft_s + moved + at.tpot_s
+        ttft = sender.cautious_ttft_s + model.caution(unit.first, "prefill")[0] * (moved + at.tpot_s)
         full = np.max([sender.utilisation, sender.cache, at.utilisation, at.cache], axis=0)
-    first = model.caution(unit.first, "prefill" if unit.second else "mixed")[0]
     later = model.caution(unit.second or unit.first, "decode" if unit.second else "mixed")[1]
-    in_time = np.isfinite(ttft) & (first * ttft <= limits.ttft_s) & (later * at.tpot_s <= limits.tpot_s)
+    in_time = np.isfinite(ttft) & (ttft <= limits.ttft_s) & (later * at.tpot_s <= limits.tpot_s)
     return np.asarray(in_time[:, taken].all(axis=1) & (full <= 1.0))
 
 

@@ -53,11 +53,12 @@ class Design:
 
 @dataclass(frozen=True)
 class Judged:
-    """A replica under m loads of w buckets: times (m, w) [s] without caution, not
-    finite where the load is too much; shares (m,) of its time and of its cache that are in use, 1 where the
-    planner's rules allow no more."""
+    """A replica under m loads of w buckets: times (m, w) [s] without caution and the TTFT that a limit is
+    kept with, not finite where the load is too much; shares (m,) of its time and of its cache that are in
+    use, 1 where the planner's rules allow no more."""
 
     ttft_s: Floats
+    cautious_ttft_s: Floats
     tpot_s: Floats
     utilisation: Floats
     cache: Floats
@@ -145,22 +146,26 @@ class PoolModel:
     def judge(self, design: Design, role: Role, load: Floats) -> Judged:
         s, i = self._where[design]
         rates = load / design.sizes[SIZES.index("attn_dp")]
-        ttft, tpot = np.zeros_like(rates), np.zeros_like(rates)
+        ttft, wary, tpot = (np.zeros_like(rates) for _ in range(3))
         busy, held = np.zeros(len(rates)), np.zeros(len(rates))
         for k, rate in enumerate(rates):
             whole = max(float(rate.sum()), 1e-30)
             own = s.only(np.array([i]), rate / whole)
             only = own.does(role)
+            prompts = only == "prefill" and (role == "prefill" or not (own.mix.osl > 1).any())
+            slowest = float(own.slowest[0]) if prompts and own.promise.loop == "open" else 1.0
             with np.errstate(all="ignore"):
                 at = at_rate(own, np.array([0]), np.array([whole]), only)
+                slow = at_rate(own, np.array([0]), np.array([slowest * whole]), only)
             late = np.inf if (~s.holds[role][i] & (rate > 0)).any() else 0.0
             ttft[k], tpot[k] = at.ttft_s[0] + late, at.tpot_s[0] + late
+            wary[k] = np.maximum(own.caution(only)[0, 0] * ttft[k], slowest * slow.ttft_s[0])
             beside = max((float(rate @ row[0]) for row in own.beside), default=0.0)
             busy[k] = float(at.utilisation[0]) / (s.busiest if only == "prefill" else 1.0)
             held[k] = max(float(rate @ at.kv_share[0]), beside)
         none = np.zeros_like(ttft)
         first = np.where(np.isinf(tpot), np.inf, none) if role == "decode" else ttft
-        return Judged(first, none if role == "prefill" else tpot, busy, held)
+        return Judged(first, wary, none if role == "prefill" else tpot, busy, held)
 
     def caution(self, design: Design, role: Role) -> tuple[float, float]:
         s, i = self._where[design]

@@ -18,8 +18,9 @@ AT = 0.97
 
 
 def limit(g: Group, first_s: float | None = None) -> tuple[str, float] | None:
-    """The limit that a group is nearest to, and its share of it; None where it is at none. `first_s`: TTFT
-    [s] of its requests where that is more than the group's own (a pair's: with transfer and decode step)."""
+    """The limit that a group is nearest to, and its share of it; None where it is at none. `first_s`:
+    cautious TTFT [s] of its requests where that is more than the group's own (a pair's: with transfer and
+    decode step)."""
     name, share = max(shares(g, first_s).items(), key=lambda item: item[1])
     if share >= AT:
         return name, share
@@ -31,10 +32,10 @@ def shares(g: Group, first_s: float | None = None) -> dict[str, float]:
     """How much of each limit is used, as a share of it."""
     op, s, role = g.operation, g.setup, g.candidate.role
     served = [int(w) for w, rate in g.served.items() if rate > 0]
-    ttft_s = float(op.ttft_s[served].max()) if first_s is None else first_s
+    ttft_s = float(op.cautious_ttft_s[served].max()) if first_s is None else first_s
     room = "KV room" if s.place is None else "the room for idle cache"
     used = {
-        "the TTFT limit": 0.0 if role == "decode" else ttft_s * g.caution[0] / s.promise.ttft_s,
+        "the TTFT limit": 0.0 if role == "decode" else ttft_s / s.promise.ttft_s,
         room: op.utilisation if op.utilisation > op.busy else 0.0,  # of its time, or of a fuller resource
     }
     if prefills(g):
@@ -67,7 +68,7 @@ def binding(found: Found, made: Sequence[Group]) -> str | None:
         )
     held = []
     for g in made:
-        first_s = max((p.ttft_s for p in ways if p.first is g), default=None)
+        first_s = max((p.cautious_ttft_s for p in ways if p.first is g), default=None)
         if (nearest := limit(g, first_s)) is not None:
             held.append((nearest[1], g.count * g.candidate.gpus, f"its {label(g)} is held by {nearest[0]}"))
     return max(held)[-1] if held else None

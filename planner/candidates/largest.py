@@ -112,8 +112,7 @@ def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
     levels[0] = QUIETEST
     every = np.repeat(np.arange(n), len(levels))
     points = prefilled(s, parts, every, np.tile(levels, n))
-    caution = s.caution("prefill")[0, index]
-    ttft = (points.ttft_s * caution[every][:, None]).reshape(n, len(levels), w)
+    ttft = points.cautious_ttft_s.reshape(n, len(levels), w)
     kept = points.other.reshape(n, len(levels), w)
     limits = np.minimum(within_s, s.promise.ttft_s)
     excess = np.maximum(over(ttft[None], limits[:, None, None, None]), kept[None])
@@ -122,7 +121,7 @@ def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
         edge, server, bucket = np.unravel_index(rows, (k, n, w))
         design, level, same = _once(server, level)
         p = prefilled(s, parts, design, level)
-        late = over(p.ttft_s[same, bucket] * caution[server], limits[edge])
+        late = over(p.cautious_ttft_s[same, bucket], limits[edge])
         return np.asarray(np.maximum(late, p.other[same, bucket]))
 
     known = excess.transpose(0, 1, 3, 2).reshape(-1, len(levels))

@@ -21,7 +21,7 @@ import numpy as np
 
 from planner.candidates.cache import kv_in_use
 from planner.candidates.deadline import in_time
-from planner.candidates.setup import PrefillParts, Role, Setup, predict, prefill_parts
+from planner.candidates.setup import PrefillParts, Role, Setup, cautious_ttft_s, predict, prefill_parts
 from planner.cost.attention import Load
 from planner.cost.model import CostModel
 from planner.designs.shape import Floats, Ints, StepTimes
@@ -35,7 +35,8 @@ from planner.queueing.spare import DELAYED
 class Points:
     """m operating points: `index` into the setup's designs, `sequences` in the batch of a server (m,) at
     which its step is made linear, `rate` (m,) requests/s at the setup's mix, `work_s` and `kv_share` (m, w)
-    of server time and of KV room that one request/s fills, `load` (m,) the time they fill; `late`, `slow`
+    of server time and of KV room that one request/s fills, `load` (m,) the time they fill; `cautious_ttft_s`
+    that the limit is kept with; `late`, `slow`
     and `other` (m, w): by how much of itself the limit on TTFT, on TPOT, and the worst of all others, is
     exceeded, below zero where it is kept; `decoding` (m,) sequences as the clock sees them, `utilisation`
     (m,) of the server's time and tokens; `mean_tpot_s` (m, w), where `tpot_s` is a percentile."""
@@ -49,6 +50,7 @@ class Points:
     kv_share: Floats
     tpot_s: Floats
     ttft_s: Floats
+    cautious_ttft_s: Floats
     late: Floats
     slow: Floats
     other: Floats
@@ -112,7 +114,11 @@ def at_rate(s: Setup, index: Ints, rate: Floats, role: Role) -> Points:
     step they decode so many."""
     if s.does(role) == "prefill":
         step, work = s.prefills.at(index)
-        return _points(s, index, rate * (work @ s.mix.share), step, rate, work, "prefill")
+        points = _points(s, index, rate * (work @ s.mix.share), step, rate, work, "prefill")
+        if role == "prefill" or not (s.mix.osl > 1).any():
+            return points
+        cautious = s.caution(role)[0, index, None] * points.ttft_s  # as it is offered: it might decode
+        return replace(points, cautious_ttft_s=cautious)
     servers = s.model, s.designs.take(index), s.mix.requests
     sequences = batch_of(*servers, rate, s.terms(role))
     step = steps_for(role, *servers, sequences, s.token_budget)
@@ -165,8 +171,8 @@ def _some_points(
     kv = kv_in_use(s, index, step, e, sequences, role)
     if s.place is not None:
         e = replace(e, ttft_s=e.ttft_s + s.loading_s[index])
-    caution = s.caution(role)[:, index, None]
-    ttft_s, tpot_s = caution[0] * e.ttft_s, caution[1] * e.tpot_s
+    ttft_s = cautious_ttft_s(s, index, step, rate[:, None] * s.mix.share, e.ttft_s, role)
+    tpot_s = s.caution(role)[1, index, None] * e.tpot_s
     filled = [rate * (kv @ s.mix.share), *(rate * (row[index] @ s.mix.share) for row in s.beside)]
     filled.append(seated(s, sequences, rate[:, None] * s.mix.share, e.ttft_s, e.utilisation, role))
     other = np.broadcast_to(np.max(filled, axis=0)[:, None] - 1, work.shape).copy()
@@ -176,7 +182,7 @@ def _some_points(
     other[~s.holds[role][index] | (s.mix.share <= 0)[None, :]] = np.inf
     late = over(ttft_s, s.promise.ttft_s) if role != "decode" else none
     load = rate * (work @ s.mix.share)
-    times, seen = (e.tpot_s, e.ttft_s), (e.sequences, e.utilisation, e.mean_tpot_s)
+    times, seen = (e.tpot_s, e.ttft_s, ttft_s), (e.sequences, e.utilisation, e.mean_tpot_s)
     return Points(index, sequences, step, rate, load, work, kv, *times, late, slow, other, *seen)
 
 

@@ -17,7 +17,7 @@ from planner.cost.attention import Load
 from planner.cost.memory import Memory, device_bytes, kv_bytes_by_stage, room_by_stage
 from planner.designs.shape import like
 from planner.plans import parts, schema
-from planner.plans.bands import Edges, Totals, band, chance
+from planner.plans.bands import Edges, Totals, Way, band, chance
 from planner.plans.predicted import idle, price
 from planner.problems import chains
 from planner.problems.chain_units import Posed
@@ -215,8 +215,8 @@ class Assembly:
             band(each_ms, tpot),
             band(max(r.utilisation for r in made), tpot),
             (
-                chance(slo.ttft_ms, [(1.0, first_ms, ttft)]),
-                chance(slo.tpot_ms, [(1.0, each_ms, tpot)]),
+                chance(slo.ttft_ms, [Way(1.0, first_ms, ttft)]),
+                chance(slo.tpot_ms, [Way(1.0, each_ms, tpot)]),
             ),
         )
 

@@ -66,19 +66,23 @@ def chance(band: Band, limit: float) -> float:
     """
     if min(band.low, band.value, limit) <= 0 or band.high <= band.low:
         return float(band.value <= limit)
-    return _below(log(limit / band.value) / _sigma(band))
+    return _below(log(limit / band.value) / _sigma(band, limit))
 
 
 def asked(case: Case, band: Band) -> float:
     """The least chance that the risk asked for allows where a limit may be missed by `MODEL`."""
     if band.low <= 0 or band.high <= band.low:
         return 0.0
-    return _below(_score(1 - case.options.risk) - MODEL / _sigma(band))
+    return _below(_score(1 - case.options.risk) - MODEL / _sigma(band, band.high))
 
 
-def _sigma(band: Band) -> float:
-    """Deviation of the log, of the central 80 %."""
-    return log(band.high / band.low) / (2 * Z80)
+def _sigma(band: Band, limit: float) -> float:
+    """Deviation of the log on the side of the value where `limit` is, of the central 80 %: times of servers
+    that are nearly full may be longer by more than shorter, never by less."""
+    both = log(band.high / band.low) / (2 * Z80)
+    if limit >= band.value:
+        return max(log(max(band.high / band.value, 1.0)) / Z80, both)
+    return log(max(band.value / band.low, 1.0)) / Z80 or both
 
 
 def _below(score: float) -> float:

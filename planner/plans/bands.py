@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, hypot, log
+from typing import NamedTuple
 
 from planner.cost.bands import Z80
 from planner.cost.student import chance_below
@@ -14,8 +15,23 @@ WATTS_SIGMA = 0.2
 """Deviation of the log of measured over predicted watts."""
 
 
-Way = tuple[float, float, float]
-"""Requests/s of one way through the fleet, a time that they see, and the deviation of its log."""
+class Way(NamedTuple):
+    """Requests/s of one way through the fleet, a time that they see, and the deviation of its log; `longer`
+    where it may be more above than below: queues grow by more than what waits in them."""
+
+    rate: float
+    time: float
+    sigma: float
+    longer: float = 0.0
+
+    @property
+    def above(self) -> float:
+        """The deviation of longer times."""
+        return max(self.sigma, self.longer)
+
+    def factor(self, z: float) -> float:
+        """What the time at a normal score is of the predicted one."""
+        return exp(z * (self.above if z > 0 else self.sigma))
 
 
 @dataclass(frozen=True)
@@ -78,14 +94,14 @@ class Totals:
 def mean_band(ways: Sequence[Way]) -> schema.Band:
     """The mean over requests; errors of all ways count as one, so their edges are averaged as they are.
 
-    >>> mean_band([(1.0, 10.0, 0.0), (3.0, 20.0, 0.0)])
+    >>> mean_band([Way(1.0, 10.0, 0.0), Way(3.0, 20.0, 0.0)])
     Band(value=17.5, low=17.5, high=17.5)
     """
-    rate = sum(r for r, _, _ in ways)
+    rate = sum(way.rate for way in ways)
     if not ways:
         return band(0.0, 0.0)
     value, low, high = (
-        sum(r * t * exp(z * Z80 * sigma) for r, t, sigma in ways) / rate for z in (0.0, -1.0, 1.0)
+        sum(way.rate * way.time * way.factor(z * Z80) for way in ways) / rate for z in (0.0, -1.0, 1.0)
     )
     return schema.Band(value=value, low=low, high=high)
 
@@ -94,17 +110,18 @@ def chance(limit: float | None, ways: Sequence[Way]) -> float | None:
     """Odds that the way which keeps `limit` worst does, errors of its logarithm as in
     `planner/cost/student.py`; None without a limit.
 
-    >>> [round(chance(100.0, [(1.0, t, 0.2)]), 3) for t in (100.0, 80.0, 125.0)]
+    >>> [round(chance(100.0, [Way(1.0, t, 0.2)]), 3) for t in (100.0, 80.0, 125.0)]
     [0.5, 0.874, 0.126]
-    >>> round(chance(100.0, [(9.0, 50.0, 0.2), (1.0, 80.0, 0.2)]), 3)  # however few requests take it
+    >>> round(chance(100.0, [Way(9.0, 50.0, 0.2), Way(1.0, 80.0, 0.2)]), 3)  # however few requests take it
     0.874
     """
     if limit is None or not ways:
         return None
-    return min(_kept(limit, time, sigma) for _, time, sigma in ways)
+    return min(_kept(limit, way) for way in ways)
 
 
-def _kept(limit: float, time: float, sigma: float) -> float:
+def _kept(limit: float, way: Way) -> float:
+    time, sigma = way.time, way.above if limit > way.time else way.sigma
     if time <= 0 or sigma == 0:
         return float(time <= limit)
     return chance_below(log(limit / time) / sigma)

@@ -141,7 +141,7 @@ def _keeps(g: Group, ways: Sequence[Path], times: float) -> bool:
     if now.utilisation > 1:
         return False
     mine = [(way.ttft_s - was.ttft_s[way.bucket], way.bucket) for way in ways if way.first is g]
-    late = max((beside + now.ttft_s[i] for beside, i in mine), default=0.0)
+    late = max((g.caution[0] * beside + now.cautious_ttft_s[i] for beside, i in mine), default=0.0)
     steps = [way.bucket for way in ways if way.decoder is g and g.setup.mix.osl[way.bucket] > 1]
     slow = max((now.tpot_s[i] for i in steps), default=0.0)
-    return bool(late * g.caution[0] <= promise.ttft_s and slow * g.caution[1] <= promise.tpot_s)
+    return bool(late <= promise.ttft_s and slow * g.caution[1] <= promise.tpot_s)

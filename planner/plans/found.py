@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -104,6 +105,14 @@ class Path:
     ttft_s: float
     tpot_s: float
     kv_bytes_per_s: float | None = None
+
+    @property
+    def cautious_ttft_s(self) -> float:
+        """TTFT that the limit is kept with: of the server that computes the prompt, and what comes after it
+        by the caution of that server."""
+        own, i = self.first.operation, self.bucket
+        after_s = self.ttft_s - float(own.ttft_s[i]) if math.isfinite(own.ttft_s[i]) else 0.0
+        return float(own.cautious_ttft_s[i]) + self.first.caution[0] * after_s
 
     @property
     def decoder(self) -> Group:

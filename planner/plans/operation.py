@@ -25,12 +25,14 @@ from planner.queueing.admission import Admission
 
 @dataclass(frozen=True)
 class Operation:
-    """One server of a replica group: `rate` (w,) requests/s, times (w,) without caution, sequences decoding,
-    utilisation of the fullest resource and of the server's time alone. What a search does not ask for is
-    computed when it is read, from its design alone under the mix that it gets (`own`, `at`)."""
+    """One server of a replica group: `rate` (w,) requests/s, times (w,) without caution and the TTFT that the
+    limit is kept with, sequences decoding, utilisation of the fullest resource and of the server's time
+    alone. What a search does not ask for is computed when it is read, from its design alone under the mix
+    that it gets (`own`, `at`)."""
 
     rate: Floats
     ttft_s: Floats
+    cautious_ttft_s: Floats
     tpot_s: Floats
     sequences: float
     utilisation: float
@@ -120,8 +122,8 @@ def operate(s: Setup, c: Candidate, served: Mapping[str, float], count: int) -> 
     busy, fullest = float(at.utilisation[0]), [at.kv_share[0], *(row[0] for row in own.beside)]
     seats = seated(own, at.sequences, rate[None], at.ttft_s, at.utilisation, own.does(c.role))
     utilisation = max(busy, float(seats[0]), *(float(rate @ row) for row in fullest))
-    sequences = float(at.decoding[0])
-    return Operation(rate, at.ttft_s[0], at.tpot_s[0], sequences, utilisation, busy, own, at, c.role)
+    sequences, (first, cautious) = float(at.decoding[0]), (at.ttft_s[0], at.cautious_ttft_s[0])
+    return Operation(rate, first, cautious, at.tpot_s[0], sequences, utilisation, busy, own, at, c.role)
 
 
 def admission(s: Setup, c: Candidate, op: Operation) -> Admission:

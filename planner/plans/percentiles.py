@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import exp
 from typing import get_args
 
 import numpy as np
@@ -51,9 +50,7 @@ def _band(parts: Sequence[Part], ways: Sequence[Way], percentile: str) -> schema
     if not parts:
         return mean_band(ways)
     value, low, high = (
-        quantile_of(
-            [p.scaled(exp(z * Z80 * sigma)) for p, (_, _, sigma) in zip(parts, ways, strict=True)], percentile
-        )
+        quantile_of([p.scaled(way.factor(z * Z80)) for p, way in zip(parts, ways, strict=True)], percentile)
         for z in (0.0, -1.0, 1.0)
     )
     return schema.Band(value=value, low=low, high=high)

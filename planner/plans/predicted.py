@@ -10,6 +10,7 @@ switches and cooling are not counted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -48,8 +49,8 @@ def times_ms(found: Found, ways: Sequence[Path]) -> tuple[list[Way], list[Way]]:
     """TTFT of each way, by the server that computes the prompt, and TPOT, by the one that makes the tokens: a
     single output token has none."""
     decoding = [p for p in ways if found.workload.buckets[p.bucket].osl > 1]
-    firsts = [(p.rate, 1e3 * p.ttft_s, sigma_of(p.first, 0)) for p in ways]
-    return firsts, [(p.rate, 1e3 * p.tpot_s, sigma_of(p.decoder, 1)) for p in decoding]
+    firsts = [Way(p.rate, 1e3 * p.ttft_s, sigma_of(p.first, 0), longer(p)) for p in ways]
+    return firsts, [Way(p.rate, 1e3 * p.tpot_s, sigma_of(p.decoder, 1)) for p in decoding]
 
 
 def chances(found: Found, made: Sequence[Group]) -> tuple[float | None, float | None]:
@@ -61,6 +62,13 @@ def kept(found: Found, ways: Sequence[Path]) -> tuple[float | None, float | None
     """Odds that the `ways` keep the limits on TTFT and TPOT."""
     slo, (firsts, others) = found.workload.slo, times_ms(found, ways)
     return chance(slo.ttft_ms, firsts), chance(slo.tpot_ms, others)
+
+
+def longer(p: Path) -> float:
+    """Deviation of the log of longer TTFTs than a way's, where a risk is asked for: that by which the limit
+    is kept with it, as queues of busy servers that only prefill grow by more than prompts do."""
+    z = p.first.setup.risk_z
+    return math.log(p.cautious_ttft_s / p.ttft_s) / z if z > 0 and p.ttft_s > 0 else 0.0
 
 
 def sigma_of(g: Group, kind: int) -> float:

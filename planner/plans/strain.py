@@ -35,7 +35,7 @@ def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
         return float("inf")
     for path in paths(found, made):
         promise = path.first.setup.promise
-        worst = max(worst, path.ttft_s * path.first.caution[0] / promise.ttft_s)
+        worst = max(worst, path.cautious_ttft_s / promise.ttft_s)
         if found.workload.buckets[path.bucket].osl > 1:
             worst = max(worst, path.tpot_s * path.decoder.caution[1] / promise.tpot_s)
     if most := found.problem.budget.get("watts"):
@@ -105,7 +105,7 @@ def broken(found: Found, made: Sequence[Group], slack: float = SLACK) -> list[La
 
 def _in_time(path: Path, slack: float) -> bool:
     """The first token: by the prefill side's caution."""
-    return path.ttft_s * path.first.caution[0] <= path.first.setup.promise.ttft_s * slack
+    return path.cautious_ttft_s <= path.first.setup.promise.ttft_s * slack
 
 
 def _keeps(found: Found, path: Path, slack: float) -> bool:
@@ -125,10 +125,12 @@ def _bearable(found: Found, path: Path, guilty: Group) -> float:
     i, was = path.bucket, guilty.operation
 
     def good(share: float) -> bool:
-        op = operate_anew(guilty, share).operation
+        now = operate_anew(guilty, share)
+        op = now.operation
         ttft = path.ttft_s - was.ttft_s[i] + op.ttft_s[i] if np.isfinite(was.ttft_s[i]) else op.ttft_s[i]
         tpot = op.tpot_s[i] if guilty.candidate.role != "prefill" else path.tpot_s
-        return _keeps(found, replace(path, ttft_s=float(ttft), tpot_s=float(tpot)), 1.0)
+        first = now if guilty is path.first else path.first
+        return _keeps(found, replace(path, first=first, ttft_s=float(ttft), tpot_s=float(tpot)), 1.0)
 
     return _largest(good)
 

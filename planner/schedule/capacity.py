@@ -92,7 +92,7 @@ def _decoding(s: Setup, c: Candidate, loads: Floats, there: NDArray[np.bool_]) -
 def _prefilling(s: Setup, c: Candidate, loads: Floats, there: NDArray[np.bool_]) -> Kept:
     """The same of shares of the time that a server which only prefills is busy."""
     points = prefilling(s, np.zeros(len(loads), dtype=np.int64), loads)
-    late = over(points.ttft_s * s.caution("prefill")[0, 0], min(c.late_s or np.inf, s.promise.ttft_s))
+    late = over(points.cautious_ttft_s, min(c.late_s or np.inf, s.promise.ttft_s))
     worst = np.maximum(late, points.other)
     return worst[:, there].max(axis=1) <= 0, points.rate
 

@@ -176,9 +176,8 @@ class Toy:
         used = load.sum(axis=1) / (design.gpus * (1.1 if design is BIG else 1.0))
         wait = np.where(used < 1, 1 / np.maximum(1 - used, 1e-9), np.inf)[:, None] + 0 * load
         none = np.zeros_like(load)
-        return Judged(
-            none if role == "decode" else wait, none if role == "prefill" else wait / 100, used, 0 * used
-        )
+        first, later = none if role == "decode" else wait, none if role == "prefill" else wait / 100
+        return Judged(first, first, later, used, 0 * used)
 
     def caution(self, design: Design, role: Role) -> tuple[float, float]:
         return 1.0, 1.0

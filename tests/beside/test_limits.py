@@ -12,7 +12,8 @@ from planner.plans.found import groups
 from tests.beside.solved import solved
 
 NONE = np.full(1, 1e-6)
-IDLE = {"rate": NONE, "ttft_s": NONE, "tpot_s": NONE, "sequences": 1.0, "utilisation": 0.1, "busy": 0.1}
+FIRST = {"ttft_s": NONE, "cautious_ttft_s": NONE}
+IDLE = FIRST | {"rate": NONE, "tpot_s": NONE, "sequences": 1.0, "utilisation": 0.1, "busy": 0.1}
 CHAT = {"ttft_ms": 2000, "tpot_ms": 50}
 
 
@@ -41,9 +42,10 @@ def test_nothing_holds_a_group_that_is_at_no_limit(role):
         ("mixed", {"tpot_s": np.array([0.0495])}, "the TPOT limit"),
         ("decode", {"tpot_s": np.array([0.0495])}, "the TPOT limit"),
         ("prefill", {"tpot_s": np.array([0.0495])}, None),
-        ("mixed", {"ttft_s": np.array([1.99])}, "the TTFT limit"),
-        ("prefill", {"ttft_s": np.array([1.99])}, "the TTFT limit"),
-        ("decode", {"ttft_s": np.array([1.99])}, None),
+        ("mixed", {"cautious_ttft_s": np.array([1.99])}, "the TTFT limit"),
+        ("prefill", {"cautious_ttft_s": np.array([1.99])}, "the TTFT limit"),
+        ("prefill", {"ttft_s": np.array([1.99])}, None),
+        ("decode", {"cautious_ttft_s": np.array([1.99])}, None),
         ("mixed", {"utilisation": 0.99, "busy": 0.4}, "KV room"),
         ("decode", {"utilisation": 0.99, "busy": 0.4}, "KV room"),
         ("mixed", {"utilisation": 0.99, "busy": 0.99}, "its time"),
@@ -87,7 +89,7 @@ def test_limits_are_those_of_the_cautious_prediction():
 
 
 def test_a_pair_is_late_by_its_transfer_and_decode_step_too():
-    g = group("prefill", ttft_s=np.array([1.0]))
+    g = group("prefill", cautious_ttft_s=np.array([1.0]))
 
     assert limit(g) is None
     assert named(g, 1.99) == "the TTFT limit"

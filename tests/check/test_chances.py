@@ -61,3 +61,14 @@ def test_a_chance_without_a_limit_is_named() -> None:
     d["problem"]["workload"]["slo"]["ttft_ms"] = None
 
     assert codes(Plan.model_validate(d)) == ["chance_wrong"]
+
+
+def test_a_chance_follows_from_the_side_of_the_band_where_the_limit_is() -> None:
+    """Times of servers that are nearly full may be longer by more than shorter."""
+    d = stated(moe, "ttft", NormalDist().cdf(log(1.3) / (3 * SIGMA))).model_dump(mode="json", by_alias=True)
+    band = d["predicted"]["ttft_ms"]
+    band["high"] = band["value"] * (band["high"] / band["value"]) ** 3
+
+    assert codes(Plan.model_validate(d)) == []
+    d["predicted"]["chance_ttft"] = OWN
+    assert codes(Plan.model_validate(d)) == ["chance_wrong"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cost.bands import Z80
-from planner.plans.bands import WATTS_SIGMA, Edges, Totals, band, chance, each, mean_band
+from planner.plans.bands import WATTS_SIGMA, Edges, Totals, Way, band, chance, each, mean_band
 
 SIGMA = st.floats(0.01, 1.0)
 NONE = band(0.0, 0.0)
@@ -80,7 +80,7 @@ def test_without_prices_there_are_no_dollars_and_of_a_free_fleet_none_are_taken(
 
 def test_the_mean_over_requests_is_as_uncertain_as_its_ways_together():
     """Errors of all ways count as one: the mean of the edges."""
-    ways = [(1.0, 10.0, 0.1), (3.0, 20.0, 0.3)]
+    ways = [Way(1.0, 10.0, 0.1), Way(3.0, 20.0, 0.3)]
     found = mean_band(ways)
 
     assert found.value == pytest.approx(17.5)
@@ -91,18 +91,18 @@ def test_the_mean_over_requests_is_as_uncertain_as_its_ways_together():
 
 @given(limit=st.floats(1.0, 1000.0), time=st.floats(1.0, 1000.0), sigma=SIGMA)
 def test_chances_grow_with_the_limit_and_are_even_at_the_prediction(limit: float, time: float, sigma: float):
-    odds = chance(limit, [(1.0, time, sigma)])
+    odds = chance(limit, [Way(1.0, time, sigma)])
 
     assert odds is not None
     assert (odds > 0.5) == (limit > time) or limit == pytest.approx(time)
-    assert (chance(1.1 * limit, [(1.0, time, sigma)]) or 0) >= odds
+    assert (chance(1.1 * limit, [Way(1.0, time, sigma)]) or 0) >= odds
 
 
 def test_the_way_that_keeps_a_limit_worst_decides_and_certainty_is_certain():
-    assert chance(10.0, [(1.0, 9.0, 0.1), (9.0, 5.0, 0.1)]) == chance(10.0, [(1.0, 9.0, 0.1)])
-    assert [chance(10.0, [(1.0, t, 0.0)]) for t in (9.0, 10.0, 11.0)] == [1.0, 1.0, 0.0]
-    assert chance(10.0, [(1.0, 0.0, 0.5)]) == 1.0
-    assert chance(None, [(1.0, 9.0, 0.1)]) is chance(10.0, []) is None
+    assert chance(10.0, [Way(1.0, 9.0, 0.1), Way(9.0, 5.0, 0.1)]) == chance(10.0, [Way(1.0, 9.0, 0.1)])
+    assert [chance(10.0, [Way(1.0, t, 0.0)]) for t in (9.0, 10.0, 11.0)] == [1.0, 1.0, 0.0]
+    assert chance(10.0, [Way(1.0, 0.0, 0.5)]) == 1.0
+    assert chance(None, [Way(1.0, 9.0, 0.1)]) is chance(10.0, []) is None
 
 
 def test_chances_are_those_of_drawn_errors():
@@ -110,6 +110,15 @@ def test_chances_are_those_of_drawn_errors():
     t = np.random.default_rng(0).standard_t(4, 200_000)
     errors = np.exp(0.25 * Z80 / 1.5332 * t)
 
-    odds = chance(12.0, [(1.0, 10.0, 0.25)])
+    odds = chance(12.0, [Way(1.0, 10.0, 0.25)])
     assert odds == pytest.approx((10 * errors <= 12).mean(), abs=0.005)
     assert log(Edges.of(0.25).high) == pytest.approx(0.25 * Z80)
+
+
+def test_times_that_may_be_longer_by_more_than_shorter_have_their_upper_edge_and_chance_there():
+    way = Way(1.0, 10.0, 0.1, longer=0.5)
+    found = mean_band([way])
+
+    assert (found.low, found.high) == pytest.approx((10 * exp(-0.1 * Z80), 10 * exp(0.5 * Z80)))
+    assert chance(12.0, [way]) == chance(12.0, [Way(1.0, 10.0, 0.5)])
+    assert chance(9.0, [way]) == chance(9.0, [Way(1.0, 10.0, 0.1)])

@@ -90,7 +90,9 @@ def sure(made, role, which):
             factors[which] *= WARY
         setup = replace(g.setup)
         setup.__dict__["caution"] = {g.candidate.role: factors}.get
-        yield replace(g, setup=setup)
+        wary = WARY if (g.candidate.role, which) == (role, 0) else 1.0
+        first = wary * g.operation.cautious_ttft_s
+        yield replace(g, setup=setup, operation=replace(g.operation, cautious_ttft_s=first))
 
 
 @pytest.mark.parametrize(("role", "which"), [("prefill", 0), ("decode", 1)])

@@ -31,7 +31,8 @@ def group(ttft: float, tpot: float, does: str = "mixed") -> Any:
     """A group whose predictions are off by so much."""
     designs = SimpleNamespace(take=lambda index: None)
     model = SimpleNamespace(sigmas=lambda designs: np.array([[ttft], [tpot]]))
-    setup, operation = SimpleNamespace(designs=designs, model=model), SimpleNamespace(does=does)
+    setup = SimpleNamespace(designs=designs, model=model, risk_z=0.0)
+    operation = SimpleNamespace(does=does)
     return SimpleNamespace(setup=setup, operation=operation, candidate=None)
 
 
@@ -45,8 +46,8 @@ def test_the_server_of_the_prompt_answers_for_ttft_and_that_of_the_tokens_for_tp
     first, second = group(FIRST, 9.0, "prefill"), group(9.0, OTHER, "decode")
     firsts, others = predicted.times_ms(found(), [Path(0, 2.0, first, second, ttft_s=0.5, tpot_s=0.02)])
 
-    assert firsts == [(2.0, 500.0, pytest.approx(np.hypot(FIRST, 0.35)))]
-    assert others == [(2.0, 20.0, pytest.approx(np.hypot(OTHER, 0.03)))]
+    assert firsts == [(2.0, 500.0, pytest.approx(np.hypot(FIRST, 0.35)), 0.0)]
+    assert others == [(2.0, 20.0, pytest.approx(np.hypot(OTHER, 0.03)), 0.0)]
 
 
 def test_answers_of_one_token_have_no_time_between_tokens():
@@ -73,7 +74,7 @@ def test_without_a_limit_there_is_no_chance():
 
 
 def test_bands_of_several_ways_are_the_mean_of_theirs():
-    band = bands.mean_band([(3.0, 10.0, 0.1), (1.0, 50.0, 0.3)])
+    band = bands.mean_band([bands.Way(3.0, 10.0, 0.1), bands.Way(1.0, 50.0, 0.3)])
 
     assert band.value == pytest.approx(20.0)
     assert band.low == pytest.approx((30 * exp(-0.1 * Z80) + 50 * exp(-0.3 * Z80)) / 4)

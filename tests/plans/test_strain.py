@@ -41,6 +41,7 @@ class Group:
     def __post_init__(self):
         own = Some(
             ttft_s=np.array([self.ttft_s * self.load]),
+            cautious_ttft_s=np.array([self.caution[0] * self.ttft_s * self.load]),
             tpot_s=np.array([self.tpot_s * self.load]),
             utilisation=self.full * self.load,
             watts=self.watts * self.load,
