@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from planner.check import (
+    admitted,
     bands,
     beside,
     budgets,
@@ -74,6 +75,7 @@ RULES = (
     Rule("bands", "no band is narrower than the shipped calibration's errors", bands.violations),
     Rule("chances", "odds of keeping a limit follow from bands, and are as asked", chances.violations),
     Rule("cache", "who holds room in the cache, waits for it, is preempted", cache.violations),
+    Rule("admitted", "servers that decode take in what their caches hold", admitted.violations),
     Rule("nodes", "nodes of chains have the time, places and cache for them", chain_nodes.violations),
     Rule("measured", "rates, GPUs and watts of measured groups are those of the table", measured.violations),
     Rule(
