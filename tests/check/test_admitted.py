@@ -31,7 +31,7 @@ def with_room(share: float, delayed: float) -> set[str]:
         less = group["cache"]["used"] * share
         group["kv_tokens"] *= less
         group["cache"]["tokens_per_gpu"] *= less
-        group["cache"] |= {"used": 1 / share, "delayed": delayed}
+        group["cache"] |= {"used": min(1 / share, 1.0), "delayed": delayed}
         for part in group["memory"]:
             part["kv_bytes"] *= less
     return {violation.code for violation in check(Plan.model_validate(document))}
