@@ -14,6 +14,7 @@ import numpy as np
 from planner.designs.shape import Floats, Ints, StepTimes
 from planner.queueing import Estimate, Loop, admission, prefill_s, work_s
 from planner.queueing.admission import Admission, Held, Lengths, Stay
+from planner.queueing.places import places_of
 
 if TYPE_CHECKING:
     from planner.candidates.setup import Role, Setup
@@ -73,6 +74,18 @@ def prompt_byte_s(s: Setup, index: Ints, step: StepTimes, role: Role) -> Floats:
     alone = work_s(step, mix.new, mix.isl, mix.osl, "prefill", budget) + passing
     own = alone * s.prompt_bytes[index]
     return np.asarray({"mixed": own / 2, "prefill": own, "decode": 0.0 * own}[role])
+
+
+def places(s: Setup, index: Ints, role: Role) -> Floats:
+    """Requests that a server takes at once, (m,): of its cache, and by what its engine is told; a prefill
+    server lets in as many as wait."""
+    if role == "prefill" or s.promise.loop == "closed":
+        return np.full(len(index), np.inf)
+    mix, held = s.mix, s.held_bytes[index]
+    room = s.memory.kv_bytes[index] - s.shared_bytes[index]
+    need = held if s.reserves else s.prompt_bytes[index]
+    in_cache = places_of(room, held, need, mix.share, mix.osl - 1, s.reserves)
+    return np.minimum(in_cache, s.most_sequences)
 
 
 def prompt_variance(s: Setup, index: Ints, step: StepTimes, role: Role, rate: Floats) -> Floats:

@@ -19,7 +19,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from planner.candidates.cache import kv_in_use
+from planner.candidates.cache import kv_in_use, places
 from planner.candidates.deadline import in_time
 from planner.candidates.setup import PrefillParts, Role, Setup, cautious_ttft_s, predict, prefill_parts
 from planner.cost.attention import Load
@@ -167,7 +167,8 @@ def _some_points(
     s: Setup, index: Ints, sequences: Floats, step: StepTimes, rate: Floats, work: Floats, role: Role
 ) -> Points:
     in_time()
-    e = predict(s, step, rate[:, None] * s.mix.share, role)
+    room = places(s, index, role)
+    e = predict(s, step, rate[:, None] * s.mix.share, role, room)
     kv = kv_in_use(s, index, step, e, sequences, role)
     if s.place is not None:
         e = replace(e, ttft_s=e.ttft_s + s.loading_s[index])

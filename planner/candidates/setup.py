@@ -236,9 +236,10 @@ def prefill_parts(s: Setup, index: Ints) -> PrefillParts:
     return PrefillParts(index, step, np.stack([works[prompt] for prompt in prompts], axis=1))
 
 
-def predict(s: Setup, step: StepTimes, rate: Floats, role: Role) -> Estimate:
-    """TTFT and TPOT of servers at `rate` (m, w) requests/s, the engine's own seconds a request included."""
-    return times.arriving(s.model, step, s.mix.requests, rate, s.terms(role))
+def predict(s: Setup, step: StepTimes, rate: Floats, role: Role, places: Floats | float = np.inf) -> Estimate:
+    """TTFT and TPOT of servers at `rate` (m, w) requests/s, the engine's own seconds a request included, and
+    the wait for one of their `places` (m,)."""
+    return times.arriving(s.model, step, s.mix.requests, rate, s.terms(role), places)
 
 
 def cautious_ttft_s(

@@ -255,11 +255,11 @@ def _beyond(z: float, skew: float) -> float:
     return min(max(tail, 0.0), 1.0)
 
 
-def _all_taken(places: int, load: float) -> float:
+def all_taken(places: int, load: float) -> float:
     """The chance that all of so many places are taken where `load` requests are served on average and the
     others wait (Erlang C): few places are far from normal.
 
-    >>> round(_all_taken(2, 1.0), 3)
+    >>> round(all_taken(2, 1.0), 3)
     0.333
     """
     if load >= places:
@@ -297,7 +297,7 @@ def _chances(
                     )
                     chances.append(_beyond(z, skew))
         if case.workload.loop == "open":
-            chances.append(_all_taken(int(least / replica.attn_dp / full), count))
+            chances.append(all_taken(int(least / replica.attn_dp / full), count))
     low, high = min(chances, default=0.0), max(chances, default=1.0)
     if not low - POINTS <= cache.delayed <= high + POINTS:
         text = f"{cache.delayed:.3g} of requests wait, but {low:.3g} to {high:.3g} meet a full cache"

@@ -33,6 +33,7 @@ from planner.check import (
     tiers,
     totals,
     transfer,
+    waits,
 )
 from planner.check import idle_cache as kept
 from planner.check.case import Case, open_case
@@ -73,6 +74,7 @@ RULES = (
         "queueing", "Little's law: batches and caches hold the promised rate, SLOs kept", queueing.violations
     ),
     Rule("bands", "no band is narrower than the shipped calibration's errors", bands.violations),
+    Rule("waits", "first tokens are told with the wait for a place in batch and cache", waits.violations),
     Rule("chances", "odds of keeping a limit follow from bands, and are as asked", chances.violations),
     Rule("cache", "who holds room in the cache, waits for it, is preempted", cache.violations),
     Rule("admitted", "servers that decode take in what their caches hold", admitted.violations),

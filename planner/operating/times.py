@@ -14,10 +14,18 @@ from planner.operating.requests import Requests, Terms
 from planner.queueing import Estimate, estimate
 
 
-def arriving(model: CostModel, step: StepTimes, asked: Requests, rate: Floats, by: Terms) -> Estimate:
-    """TTFT and TPOT of servers at `rate` (n, w) requests/s, the engine's own seconds a request included."""
-    lengths = asked.new, asked.isl, asked.in_steps.osl
-    e = estimate(step, *lengths, rate, by.token_budget, by.percentile, by.loop, by.role, computed=by.computed)
+def arriving(
+    model: CostModel,
+    step: StepTimes,
+    asked: Requests,
+    rate: Floats,
+    by: Terms,
+    places: Floats | float = np.inf,
+) -> Estimate:
+    """TTFT and TPOT of servers at `rate` (n, w) requests/s, the engine's own seconds a request included, and
+    the wait for one of their `places` (n,)."""
+    lengths, how = (asked.new, asked.isl, asked.in_steps.osl), (by.percentile, by.loop, by.role)
+    e = estimate(step, *lengths, rate, by.token_budget, *how, computed=by.computed, places=places)
     started = 0.0 if by.role == "decode" else model.tuning.started_s(asked.isl)
     tpot, mean = e.tpot_s / asked.emitted, e.mean_tpot_s / asked.emitted
     return replace(e, ttft_s=e.ttft_s + started, tpot_s=tpot, mean_tpot_s=mean)

@@ -31,6 +31,9 @@ from planner.queueing.spare import PREEMPTED
 from planner.version import __version__
 from solvers import linear
 
+MOST_BUSY = 0.99
+"""Utilisation up to which a batch is made larger: how many are inside varies by 1 / (1 - utilisation)."""
+
 
 def replica(
     g: Group,
@@ -124,8 +127,9 @@ def _draft(g: Group) -> schema.Draft | None:
 
 def _batch(g: Group, mix_osl: np.ndarray) -> int:
     """Sequences in flight on one replica: those that Little's law finds there; where they come at random, or
-    from other servers that prefill, with a burst on top, but no more than decode or than its cache holds of
-    the smallest or its engine is told: the others wait."""
+    from other servers that prefill, with a burst of three deviations on top, of a number that varies as in
+    processor sharing, by n / (1 - busy), but no more than decode or than its cache holds of the smallest or
+    its engine is told: the others wait."""
     s, op, c = g.setup, g.operation, g.candidate
     index, ranks = index_of(s, c), c.design.attn_dp
     closed = s.promise.loop == "closed" and s.promise.percentile != "mean"
@@ -133,7 +137,7 @@ def _batch(g: Group, mix_osl: np.ndarray) -> int:
     in_flight = mean.in_flight(mix_osl, c.role) * ranks
     if s.promise.loop == "closed" and c.role != "decode":
         return max(1, math.ceil(in_flight - 1e-6))
-    burst = in_flight + 3 * math.sqrt(max(in_flight, 1.0))
+    burst = in_flight + 3 * math.sqrt(max(in_flight, 1.0) / (1 - min(op.busy, MOST_BUSY)))
     each = (s.prompt_bytes if c.role == "prefill" else s.held_bytes)[index][op.rate > 0].min()
     held = ranks * math.floor(float(s.memory.kv_bytes[index]) / each) if each > 0 else math.inf
     held = min(held, ranks * s.most_sequences) if c.role != "prefill" else held

@@ -73,7 +73,7 @@ class Operated:
 def operate(cost: CostModel, load: Rows, places: Places, by: Terms) -> Operated:
     """What comes of each row's load: the step is made linear at the batch that results."""
     if by.loop == "open":
-        return _open(cost, load, by)
+        return _open(cost, load, places, by)
     loop, host = ClosedLoop(load, places, by), Host.of(cost.tuning)
     batch = np.minimum(load.sequences, places.capacity)
     for _ in range(ROUNDS):
@@ -85,14 +85,14 @@ def operate(cost: CostModel, load: Rows, places: Places, by: Terms) -> Operated:
     return Operated(loop.with_crowds(at, Work(step, loop.crowded_s(cost, step, before)), host), before)
 
 
-def _open(cost: CostModel, load: Rows, by: Terms) -> Operated:
+def _open(cost: CostModel, load: Rows, places: Places, by: Terms) -> Operated:
     """Requests that come at random: as a plan asks at the rate that it gives a replica."""
     batch = 0.0 * load.rate
     if by.role != "prefill":
         batch = batch_of(cost, load.designs, load.asked, load.rate, by)
     step = steps_of(cost, load, batch, by)
     rate = load.rate[:, None] * load.asked.share
-    return Operated(arriving(cost, step, load.asked, rate, by), batch)
+    return Operated(arriving(cost, step, load.asked, rate, by, places.capacity), batch)
 
 
 def steps_of(cost: CostModel, load: Rows, batch: Floats, by: Terms) -> StepTimes:

@@ -10,9 +10,8 @@ is the mean of the steps it lives through (`tpot`). `closed`: a fixed number of 
 `prefill`: servers that only prefill.
 
 Arrivals are Poisson ("open") or each follows the end of another ("closed"). Beyond the server's capacity
-(utilisation >= 1) times are infinite. Where KV or `max_sequences` bind, requests wait for one of c places as
-in M/G/c (Sakasegawa 1977), W = (1 + cv²)/2 · u^(√(2(c + 1)) - 1) · u / ((1 - u) λ), u the utilisation of the
-places, cv of the decode steps. Preemption is left out: `admission` says how much room keeps it rare.
+(utilisation >= 1) times are infinite. Where KV or `max_sequences` bind, requests wait for one of c places
+(`places`). Preemption is left out: `admission` says how much room keeps it rare.
 
 Error against the replay, worst bucket of each setting, `python -m benchmarks.queueing` (3 step times, 7
 mixes, budgets of 2,048 and 8,192 tokens, utilisation 0.3, 0.6, 0.9; the replay's own noise is 1 to 3 %):
@@ -55,6 +54,7 @@ from planner.queueing.load import (
     rounds,
     total,
 )
+from planner.queueing.places import Waiting, wait_for
 from planner.queueing.prefill import step_shares, ttft_s, utilisation
 from planner.queueing.tail import QUANTILE, ttft_quantile
 from planner.queueing.tpot import behind, mean_tpot_s, tpot_quantile, variance_tpot
@@ -116,10 +116,12 @@ def estimate(
     kv_tokens: Floats | float = np.inf,
     max_sequences: Floats | float = np.inf,
     computed: Floats | float = 1.0,
+    places: Floats | float = np.inf,
 ) -> Estimate:
     """Times at `rate` (n, w) requests/s per server, arriving at random ("open") or as soon as one ends
     ("closed"). `token_budget`: tokens of a micro-batch, of which a round carries one for each stage; a
-    sequence that decodes computes `computed` of them a step, drafted ones with its own.
+    sequence that decodes computes `computed` of them a step, drafted ones with its own. `places`: requests at
+    most in a server, those beyond wait; unlike `max_sequences` they are no part of its utilisation.
 
     `new` prompt tokens are computed (the others are in the prefix cache), `isl` is the whole prompt; (n, w)
     or (w,). `rate` may be 0 or infinite, the limits too; step times are finite."""
@@ -133,7 +135,10 @@ def estimate(
     if loop == "closed":
         met = at_rate(parts, load, percentile)
         return _answer(load, rate, met.tpot_s, met.ttft_s, met.sequences, met.mean_tpot_s)
-    return _open(parts, load, rate, limits, percentile, role)
+    held = total(load.rate * parts.steps * parts.context) / np.maximum(total(load.rate * parts.steps), 1e-30)
+    room = np.minimum(limits.kv_tokens / np.maximum(held, 1e-9), limits.sequences)
+    waiting = wait_for(parts, load, np.minimum(room, column(places)))
+    return _open(parts, load, rate, waiting, percentile, role)
 
 
 def closed_loop(
@@ -175,7 +180,7 @@ def closed_loop(
 
 
 def _open(
-    parts: Parts, load: Load, rate: Floats, limits: Limits, percentile: Percentile, role: Role
+    parts: Parts, load: Load, rate: Floats, waiting: Waiting, percentile: Percentile, role: Role
 ) -> Estimate:
     """Poisson arrivals. Sequences as the clock sees them need TPOT and TPOT needs them: one correction is
     enough (a second one changes 0.1 %)."""
@@ -185,34 +190,16 @@ def _open(
     met = line(load, parts.drain_s, moments(load, seen))
     left = behind(load, met)
     tpot = mean = mean_tpot_s(load, met, left)
-    ttft = met.ttft_s
+    ttft = met.ttft_s + waiting.mean_s
     sequences = total(load.rate * parts.steps * tpot)
     if percentile != "mean":
         quantile = QUANTILE[percentile]
-        ttft = ttft_quantile(load, met, quantile)
+        ttft = ttft_quantile(load, met, waiting, quantile)
         tpot = tpot_quantile(load, met, tpot, variance_tpot(load, met, left), quantile)
     tpot = np.where(parts.steps > 0, tpot, load.step_s)  # of a single token there is none: the mean step
     if role == "decode":
-        ttft = np.zeros_like(tpot) + load.step_s / 2
-    return _answer(load, rate, tpot, ttft + _place(parts, load, limits, percentile), sequences, mean)
-
-
-def _place(parts: Parts, load: Load, limits: Limits, percentile: Percentile) -> Floats:
-    """Wait for a place in the batch or in the KV cache, (n, 1): exponential, given that there is one."""
-    decoding = np.maximum(total(load.rate * parts.steps), 1e-30)
-    held = np.maximum(total(load.rate * parts.steps * parts.context) / decoding, 1e-9)
-    places = np.minimum(limits.kv_tokens / held, limits.sequences)
-    needed = np.where(np.isfinite(places), load.rho + load.t0_s * decoding / places, 0.0)
-    used = np.clip(needed, TINY**2, 1 - 1e-9)
-    chance = np.where(np.isfinite(places), used ** (np.sqrt(2 * (np.minimum(places, 1e9) + 1)) - 1), 0.0)
-    life = decoding / load.arrivals
-    spread = (
-        total(load.rate * parts.steps**2) / load.arrivals / np.maximum(life, 1e-12) ** 2
-    )  # 1 + variation² of steps
-    given = used / ((1 - used) * load.arrivals) * spread / 2
-    if percentile == "mean":
-        return np.asarray(chance * given)
-    return np.asarray(given * np.log(np.maximum(chance / (1 - QUANTILE[percentile]), 1.0)))
+        ttft = np.zeros_like(tpot) + load.step_s / 2 + waiting.at(percentile)
+    return _answer(load, rate, tpot, ttft, sequences, mean)
 
 
 def _prefill(parts: Parts, rate: Floats, limits: Limits, percentile: Percentile) -> Estimate:

@@ -20,6 +20,9 @@ from planner.designs.shape import Floats, StepTimes
 
 TINY = 1e-12
 
+QUANTILE = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+"""Percentiles that limits and times are told at."""
+
 SHORTEST_STEP_S = 1e-6
 """Least t0: less than launching one kernel. Without t0 an idle server would make infinitely many steps."""
 

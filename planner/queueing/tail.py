@@ -14,15 +14,19 @@ import numpy as np
 
 from planner.designs.shape import Floats
 from planner.queueing.line import Line
-from planner.queueing.load import TINY, Load, total
+from planner.queueing.load import QUANTILE, TINY, Load, total
+from planner.queueing.places import Waiting
 
-QUANTILE = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 ROUNDS = 24
-"""Halvings: to 1e-6 of the largest value looked at."""
+"""Halvings: to 1e-7 of the largest value looked at."""
 
 
-def ttft_quantile(load: Load, line: Line, quantile: float) -> Floats:
-    """Quantile of the time to first token, (n, w)."""
+__all__ = ["QUANTILE", "gamma_of", "gamma_quantile", "ttft_quantile"]
+
+
+def ttft_quantile(load: Load, line: Line, waiting: Waiting, quantile: float) -> Floats:
+    """Quantile of the time to first token, (n, w), of which those that wait for a place have the mean and an
+    exponential wait on top."""
     gap, beta = load.gap_s, load.full_s
     floor = line.free_s - line.free_fill_s - line.residual_s
     above = np.maximum(line.ttft_s - floor, TINY)
@@ -31,7 +35,8 @@ def ttft_quantile(load: Load, line: Line, quantile: float) -> Floats:
     busy = _busy(load, line, total(in_time))
     chance = busy * in_time / total(in_time)  # that a prompt of bucket j is in work
     spread = _components(load, line, above, busy, chance)
-    return np.asarray(floor + _mixture_quantile(chance, *spread, 1 - busy, gap, 1 - quantile))
+    z = _mixture_quantile(chance, *spread, 1 - busy, gap, waiting, above, 1 - quantile)
+    return np.asarray(floor + z)
 
 
 def _busy(load: Load, line: Line, in_time: Floats) -> Floats:
@@ -70,19 +75,32 @@ def _components(load: Load, line: Line, above: Floats, busy: Floats, chance: Flo
 
 
 def _mixture_quantile(
-    chance: Floats, scale: Floats, shape: Floats, quiet: Floats, gap: Floats, tail: float
+    chance: Floats,
+    scale: Floats,
+    shape: Floats,
+    quiet: Floats,
+    gap: Floats,
+    waiting: Waiting,
+    mean: Floats,
+    tail: float,
 ) -> Floats:
-    """z at which Σ_j chance_j exp(-(z/scale_j)^shape_j) + quiet · (1 - z/gap)⁺ = tail, (n, w).
+    """z that Z is above with the chance `tail`, (n, w): P(Z > z) = Σ_j chance_j exp(-(z/scale_j)^shape_j) +
+    quiet · (1 - z/gap)⁺, and of those that wait for a place that of its `mean` and their exponential wait.
 
     Looked for up to where no term is above tail/2, of buckets with next to no chance apart: their scale is as
     large as their chance is small, and would take all digits of the bisection."""
     matters = (chance > 1e-5 * tail)[:, None, :]
     reach = np.where(matters, scale, 0.0) * (-np.log(tail / 2)) ** (1 / shape)
+    longest = waiting.given_s * np.log(np.maximum(2 * waiting.chance / tail, 1.0))
     low, high = np.zeros(scale.shape[:2]), np.maximum(reach.max(axis=2), gap)
+    high = high + np.where(waiting.chance > 0, mean + longest, 0.0)
+    given_s = np.maximum(waiting.given_s, TINY)
     for _ in range(ROUNDS):
         middle = (low + high) / 2
         over = (chance[:, None, :] * np.exp(-((middle[:, :, None] / scale) ** shape))).sum(axis=2)
         over = over + quiet * np.maximum(1 - middle / gap, 0.0)
+        late = np.exp(-np.maximum(middle - mean, 0.0) / given_s)
+        over = (1 - waiting.chance) * over + waiting.chance * late
         low, high = np.where(over > tail, middle, low), np.where(over > tail, high, middle)
     return np.asarray((low + high) / 2)
 

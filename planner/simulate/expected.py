@@ -7,11 +7,14 @@ from typing import get_args
 
 import numpy as np
 
+from planner.designs.shape import Floats
+from planner.engines import named
 from planner.operating.requests import Terms
 from planner.operating.times import arriving
 from planner.plans.schema import Replica
 from planner.queueing import Estimate, Percentile, Role
 from planner.queueing.mixture import Part, quantile_of
+from planner.queueing.places import places_of
 from planner.queueing.tail import QUANTILE
 from planner.simulate.groups import OwnStep, Servers
 
@@ -54,7 +57,21 @@ def _at(servers: Servers, r: Replica, own: OwnStep, percentile: Percentile) -> E
     each = (servers.rates[r.id] / (r.count * r.attn_dp))[None]
     role: Role = r.role if r.role in ("prefill", "decode") else "mixed"
     terms = Terms(role, float(own.budget), percentile, servers.workload.loop)
-    return arriving(own.model, own.leveled.step, own.asked, each, terms)
+    return arriving(own.model, own.leveled.step, own.asked, each, terms, _places(servers, r))
+
+
+def _places(servers: Servers, r: Replica) -> Floats | float:
+    """Requests that one of a group's servers takes at once, (1,)."""
+    if r.role == "prefill" or servers.workload.loop == "closed":
+        return np.inf
+    whole, rate = named(r.engine).admits_whole, servers.rates[r.id]
+    isl, osl = servers.isl[None], servers.osl[None]
+    need = isl + servers.longest if whole else isl
+    held = need if whole else isl + osl / 2
+    share = rate / rate.sum() if rate.sum() > 0 else np.array(servers.workload.shares)
+    room = np.array([r.kv_tokens / r.attn_dp])
+    in_cache = places_of(room, held, need, share, servers.osl - 1, whole)
+    return np.minimum(in_cache, r.max_batch / r.attn_dp)
 
 
 def _of_all(parts: Sequence[tuple[float, Times]]) -> Times:

@@ -124,7 +124,7 @@ class Servers:
             token_budget=own.budget,
             max_sequences=max(replica.max_batch / ranks, 1.0),
             kv_tokens=max(replica.kv_tokens / ranks, 1.0),
-            reserved_osl=self._longest if named(replica.engine).admits_whole else None,
+            reserved_osl=self.longest if named(replica.engine).admits_whole else None,
         )
         return Group(
             id=replica.id,
@@ -190,7 +190,7 @@ class Servers:
         return model if told is None else model.limited(told), designs
 
     @property
-    def _longest(self) -> int:
+    def longest(self) -> int:
         """Tokens of the longest answer."""
         return self.workload.max_osl or max(b.osl for b in self.workload.buckets)
 

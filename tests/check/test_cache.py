@@ -181,7 +181,7 @@ def test_those_who_come_at_random_meet_as_many_as_there_are(tmp_path: Path):
     nodes = "[{name: box, gpus: [{device: rtx-3090}, {device: rtx-4060-ti-16gb}], host: {HOST}}]"
     file = tmp_path / "box.yaml"
     file.write_text("name: unlike\nnodes: " + nodes.replace("HOST", "memory_gb: 64, gb_per_s: 80"))
-    asked = {"precision": "int4_wo", "engine": "llama.cpp", "rate": 0.01}
+    asked = {"precision": "int4_wo", "engine": "llama.cpp", "rate": 0.01, "ttft_ms": "none"}
     document = plan(read_cluster(file), "llama-3.1-70b", **asked, explain=False).model_dump()
 
     assert codes(document) == set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, sqrt
+from math import ceil, floor, sqrt
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +16,7 @@ from planner.plans import verified
 from planner.plans.assemble import idle, proof, replica
 from planner.plans.experts import experts_of
 from planner.plans.found import groups
+from planner.plans.operation import index_of
 from planner.plans.placement import place
 from planner.plans.schema import OUT_OF_TIME, Cap, Space
 from planner.plans.space import space_of, words
@@ -67,26 +68,31 @@ def test_the_engines_share_of_a_server_of_prompts_is_of_no_sequences():
 
 
 def test_a_batch_in_a_closed_loop_is_all_in_flight_and_in_an_open_one_a_burst_more():
-    """Little's law: rate x (TTFT + 255 TPOT); at random three standard deviations more."""
+    """Little's law: rate x (TTFT + 255 TPOT); at random three deviations more, of a number that varies
+    by n / (1 - busy)."""
     for asked in ({"loop": "closed"}, {"rate": 3.0}):
         found = fleet("1xH100", ttft_ms=300, **asked)[1]
         g = groups(found)[0]
         op = g.operation
         held = float(op.rate[0] * (op.ttft_s[0] + 255 * op.tpot_s[0])) * g.candidate.design.attn_dp
-        burst = held if "loop" in asked else held + 3 * sqrt(max(held, 1.0))
+        burst = held if "loop" in asked else held + 3 * sqrt(max(held, 1.0) / (1 - op.busy))
         assert g.setup.promise.loop == asked.get("loop", "open")
         assert shown(found, g).max_batch == ceil(burst - 1e-6)
 
 
 def test_a_server_that_decodes_for_others_has_room_for_those_that_come_together():
-    """Prompts end when they end, in a closed loop, too: with the mean alone let in, the next ones wait."""
+    """Prompts end when they end, in a closed loop, too: with the mean alone let in, the next ones wait. Here
+    the cache holds fewer than a burst."""
     found = fleet(ttft_ms=300, engine="sglang", loop="closed")[1]
     mixed = groups(found)[0]
     g = replace(mixed, candidate=replace(mixed.candidate, role="decode"))
     held = float(g.operation.rate[0] * 255 * g.operation.tpot_s[0]) * g.candidate.design.attn_dp
 
     assert g.setup.promise.loop == "closed"
-    assert shown(found, g).max_batch == ceil(held + 3 * sqrt(held) - 1e-6)
+    s, index = g.setup, index_of(g.setup, g.candidate)
+    most = floor(s.memory.kv_bytes[index] / s.held_bytes[index, 0])
+    assert held < most < held + 3 * sqrt(held / (1 - g.operation.busy))
+    assert shown(found, g).max_batch == most
 
 
 def test_a_batch_is_for_what_is_left_after_a_loss_too():
