@@ -1,7 +1,10 @@
 """Property tests try the same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones."""
 
+import atexit
 import gc
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +22,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 os.environ["COLUMNS"] = "80"
 """What is printed is as wide as where nobody says how wide, whatever the terminal of the tests is."""
+
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="meshwright-state-")
+"""Where the last plan is kept: nobody's own."""
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 GARBAGE = 10_000
 """Objects more than before at which the garbage collector looks (Python's own: 700): a few MB."""

@@ -44,6 +44,14 @@ def alternatives(planned: Planned) -> list[Alternative]:
     return rivals.shown + too_thin(planned.found, planned.made)
 
 
+def other_phases(planned: Planned) -> list[Alternative]:
+    """The best fleet that treats the phases the other way."""
+    ask, rivals = ask_of(planned.asked), Rivals.within(planned.question, planned.found, planned.limits)
+    if not ask.offload:
+        _other_phases(rivals, ask)
+    return rivals.shown
+
+
 def _other_phases(rivals: Rivals, ask: Ask) -> None:
     """Prefill split from decode where the plan doesn't, and the other way round."""
     pool, split = rivals.best.found.pool, any(g.candidate.role != "mixed" for g in rivals.best.made)

@@ -39,6 +39,11 @@ def prices(planned: Planned) -> list[Price]:
     return sorted([*found, *feed_prices(planned)], key=lambda p: -p.worth)
 
 
+def node_prices(planned: Planned) -> list[Price]:
+    """One more node of each class and a tenth more of each budget; the most valuable first."""
+    return priced(planned.found, planned.limits, planned.asked.options.budget)
+
+
 def priced(
     found: Found, limits: Limits, budget: Budget, more: Iterable[tuple[FleetProblem, str, str]] = ()
 ) -> list[Price]:

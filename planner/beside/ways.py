@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from planner.beside.alternatives import alternatives
+from planner.beside.alternatives import alternatives, other_phases
 from planner.beside.assumptions import assumptions
 from planner.beside.blocks import in_blocks
 from planner.beside.cache_worth import lower_cache
@@ -18,7 +18,7 @@ from planner.beside.over_nodes import cut_over_nodes
 from planner.beside.peers import peer_to_peer
 from planner.beside.pipelined_drafts import pipelined_drafts
 from planner.beside.planned import Line, Planned
-from planner.beside.prices import prices
+from planner.beside.prices import node_prices, prices
 from planner.beside.rare_lengths import deciding_lengths
 from planner.beside.risk import risk_price
 from planner.beside.speculation import speculation
@@ -45,3 +45,6 @@ WAYS: tuple[Way, ...] = (
     assumptions,
     prices,
 )
+
+BRIEF: tuple[Way, ...] = (other_phases, deciding_lengths, node_prices)
+"""Those that a first screen shows."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 UNSOUND_EXIT = 2  # a plan that does not hold is bad input
 
 
-def check(plan: o.PlanArg, json: o.JsonOpt = False) -> None:
+def check(plan: o.PlanArg = None, json: o.JsonOpt = False) -> None:
     """Check a plan from its own figures alone, with arithmetic that shares no code with the planner.
 
     Example: meshwright check plan.json
@@ -26,10 +26,12 @@ def check(plan: o.PlanArg, json: o.JsonOpt = False) -> None:
     """
     from planner.check import check as violations_of
     from planner.check.several import check as violations_of_all
+    from planner.cli.kept import last
     from planner.cli.output import note, print_json, say
     from planner.plans.reading import read_any
     from planner.plans.schema.several import Several
 
+    plan = last(plan)
     found = read_any(plan)
     several = isinstance(found, Several)
     violations = violations_of_all(found) if isinstance(found, Several) else violations_of(found)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def export(
-    plan: o.PlanArg,
+    plan: o.PlanArg = None,
+    *,
     to: Annotated[
         str,
         opt(
@@ -38,10 +39,12 @@ def export(
 
     Of plans of several models each is written into a folder of its own, by the model's name.
     """
+    from planner.cli.kept import last
     from planner.cli.output import refusing, say
     from planner.errors import InputError
     from planner.reading.new_files import beside
 
+    plan = last(plan)
     found = _files(plan, to)
     for name in found:
         inside = PurePath(name)

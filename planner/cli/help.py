@@ -24,7 +24,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Speculative decoding": ("--speculation", "--acceptance", "--draft-tokens"),
     "Measurements of your own": ("--profile", "--calibration", "--expert-loads"),
     "Proof": ("--gap", "--time-limit", "--seed"),
-    "Output": ("--json", "--table", "--output", "--out", "--help"),
+    "Output": ("--details", "--json", "--table", "--output", "--out", "--help"),
 }
 """Options by what they are about; a command's others stand before them."""
 

@@ -18,7 +18,10 @@ ClusterArg = Annotated[
     str | None,
     arg("CLUSTER.yaml", "The cluster; or use --gpus.", show_default=False, autocompletion=complete.clusters),
 ]
-PlanArg = Annotated[str, arg("PLAN.json", "A plan, as `plan -o` writes it.")]
+PlanArg = Annotated[
+    str | None,
+    arg("PLAN.json", "A plan, as `plan -o` writes it; without: the last one made.", show_default=False),
+]
 GpusOpt = Annotated[
     str | None,
     opt("--gpus", "A cluster in a line: 8xH100,16xL40S.", "N x GPU,…", autocompletion=complete.gpus),
@@ -117,6 +120,7 @@ GapOpt = Annotated[float, opt("--gap", "How far from the best possible is good e
 TimeLimitOpt = Annotated[float, opt("--time-limit", "Of the whole command, by the clock.", "SECONDS")]
 SeedOpt = Annotated[int, opt("--seed", None, "N")]
 JsonOpt = Annotated[bool, opt("--json", "Print JSON and nothing else.")]
+DetailsOpt = Annotated[bool, opt("--details", "Explain all of it: every alternative, price and assumption.")]
 PlanFileOpt = Annotated[str | None, opt("--output -o", "Write the plan as JSON too.", "FILE")]
 
 

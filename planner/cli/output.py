@@ -8,11 +8,12 @@ import codecs
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, cast
 
 from planner.errors import InputError
 from planner.reading.new_files import replace
@@ -38,9 +39,26 @@ def _console(file: TextIO) -> Console:
     """A console at least `NARROWEST` wide: a terminal of no columns is one that nobody asked."""
     from rich.console import Console
 
-    console = Console(file=file, highlight=False)
+    console = Console(file=file if file.isatty() else cast("TextIO", Unpadded(file)), highlight=False)
     console.width = max(console.width, NARROWEST)
     return console
+
+
+class Unpadded:
+    """A file that gets lines without the blanks that tables end in, which a pipe would show."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, text: str) -> int:
+        """Write whole lines, as consoles do."""
+        return self._file.write(ENDING_BLANKS.sub("", text))
+
+
+ENDING_BLANKS: Final = re.compile(r"[ \t]+(?=\n)")
 
 
 def print_json(told: object, indent: int | None = 1) -> None:

@@ -50,6 +50,7 @@ def plan(
     gap: o.GapOpt = 0.01,
     time_limit_s: o.TimeLimitOpt = 60.0,
     seed: o.SeedOpt = 0,
+    details: o.DetailsOpt = False,
     json: o.JsonOpt = False,
     output: o.PlanFileOpt = None,
 ) -> None:
@@ -64,25 +65,32 @@ def plan(
     Exit codes: 0 proven within the gap, 2 bad input, 3 proven infeasible, 4 time limit with a
     plan, 5 without one.
     """
-    options = o.told(locals(), "cluster", "model", "json", "output")
+    options = o.told(locals(), "cluster", "model", "details", "json", "output")
+    from planner.cli.kept import keep
     from planner.cli.output import whole_file
     from planner.cli.progress import Status
     from planner.plans.text import text
 
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
         try:
-            found = _asked(cluster, model or [], status, options)
+            found = _asked(cluster, model or [], status, options, details)
         except KeyboardInterrupt:
             typer.echo("interrupted before any plan was found", err=True)
             raise
+        written = text(found) + "\n"
         if file:
-            file.write(text(found) + "\n")
-    show(found, as_json=json)
+            file.write(written)
+    kept = keep(written)
+    show(found, as_json=json, details=details, kept=kept)
     raise typer.Exit(found.proof.exit_code)
 
 
 def _asked(
-    cluster: str | None, models: list[str], on_progress: Callable[[str], None], options: dict[str, Any]
+    cluster: str | None,
+    models: list[str],
+    on_progress: Callable[[str], None],
+    options: dict[str, Any],
+    details: bool,
 ) -> Plan | Several:
     """The plan of one model, or the document of several. Raises InputError where none is named."""
     from planner import api  # here, not above: it loads the solvers, and `--help` must not
@@ -96,11 +104,11 @@ def _asked(
     if not models:
         hint = "see `meshwright plan --help`; a workload may list `models:`, too"
         raise InputError("missing option '--model'", "--model/-m on the command line", hint)
-    return api.plan(cluster, models[0], on_progress=on_progress, **options)
+    return api.plan(cluster, models[0], on_progress=on_progress, brief=not details, **options)
 
 
-def show(found: Plan | Several, as_json: bool) -> None:
-    """Print the plan: as JSON and nothing else, or for a reader."""
+def show(found: Plan | Several, as_json: bool, details: bool = True, kept: bool = False) -> None:
+    """Print the plan: as JSON and nothing else, or for a reader, on one screen or in all `details`."""
     if as_json:
         from planner.plans.text import text
 
@@ -108,11 +116,15 @@ def show(found: Plan | Several, as_json: bool) -> None:
         return
     from planner.cli.output import stderr, stdout
     from planner.plans.schema.several import Several
-    from planner.reports import several, terminal
+    from planner.reports import screen, several, terminal
 
     if isinstance(found, Several):
-        several.render(found, stdout())
+        several.render(found, stdout(), details)
         several.warnings(found, stderr())
         return
-    terminal.render(found, stdout())
-    terminal.warnings(found, stderr())
+    if details:
+        terminal.render(found, stdout())
+        terminal.warnings(found, stderr())
+        return
+    terminal.warnings(found, stderr())  # before the answer, which stays in sight
+    screen.render(found, stdout(), kept)

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def report(
-    plans: Annotated[list[str], arg("PLAN.json…", "Plans, as `plan -o` writes them.")],
+    plans: Annotated[
+        list[str] | None,
+        arg("PLAN.json…", "Plans, as `plan -o` writes them; without: the last one made.", show_default=False),
+    ] = None,
+    *,
     output: Annotated[str, opt("--output -o", "A name that ends in .html, .svg or .png.", "FILE")],
     curve: Annotated[
         str | None, opt("--curve", "A curve around the plans, as `pareto -o` writes it.", "CURVE.json")
@@ -31,6 +35,7 @@ def report(
       meshwright report plan.json -o cluster.svg
       meshwright report plan.json --curve curve.json -o report.html
     """
+    from planner.cli.kept import last
     from planner.cli.output import note, whole_bytes
     from planner.errors import InputError
     from planner.reports.page.curve import read_curve
@@ -42,7 +47,7 @@ def report(
             f"`{output}` is not a name that a report can have", "-o", f"let it end in {', '.join(FORMS)}"
         )
     with whole_bytes(output) as file:
-        read = [(name, _warned(plan)) for path in plans for name, plan in _plans(path)]
+        read = [(name, _warned(plan)) for path in plans or [last(None)] for name, plan in _plans(path)]
         around = None if curve is None else read_curve(curve)
         file.write(form([plan for _, plan in read], [name for name, _ in read], around))
     note(f"written to {output}")

@@ -18,7 +18,7 @@ BROKEN_EXIT = 4
 
 
 def simulate(
-    plan: o.PlanArg,
+    plan: o.PlanArg = None,
     trace: Annotated[
         str | None, opt("--trace", "Recorded requests; without: drawn as the plan expects them.", "FILE")
     ] = None,
@@ -53,6 +53,7 @@ def simulate(
 
     Exit codes: 0 every limit was kept, 2 bad input, 4 one was broken, or requests came faster than they end.
     """
+    from planner.cli.kept import last
     from planner.cli.output import note, print_json, stdout, write
     from planner.cli.progress import Progress
     from planner.plans.verified import read_sound
@@ -60,6 +61,7 @@ def simulate(
     from planner.simulate.answer import simulate as replayed
 
     _checked(trace, rate, requests, output)
+    plan = last(plan)
     read = read_sound(plan)
     given = None
     if trace is not None:

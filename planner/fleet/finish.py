@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from planner.beside.low_prices import low_prices
 from planner.beside.planned import Line, Planned
 from planner.beside.rivals import told_once
 from planner.beside.unsure_splits import unsure_splits
-from planner.beside.ways import WAYS
+from planner.beside.ways import BRIEF, WAYS, Way
 from planner.candidates.candidate import Candidate
 from planner.candidates.deadline import deadline
 from planner.errors import OutOfTime
@@ -42,16 +43,22 @@ LINES = {"alternatives": Alternative, "assumptions": Assumption, "long_prompts":
 """Lists of a plan, and the lines that stand in them."""
 
 
-def finish(fleets: Solved, began: float, until: float = inf, meant: Meant | None = None) -> schema.Plan:
-    """The plan of a solved fleet: explained within its `extra` limits each, none begun after `until`
-    (`time.perf_counter`), assembled and checked. Ctrl-C while explaining ends that: the plan is there
+def finish(
+    fleets: Solved,
+    began: float,
+    until: float = inf,
+    meant: Meant | None = None,
+    ways: Sequence[Way] = WAYS,
+) -> schema.Plan:
+    """The plan of a solved fleet: explained by `ways` within its `extra` limits each, none begun after
+    `until` (`time.perf_counter`), assembled and checked. Ctrl-C while explaining ends that: the plan is there
     already. Raises Unsound."""
     asked, simple, extra = fleets.posed.asked, fleets.simple, fleets.extra
     planned = Planned(asked, fleets.posed.question, simple.among_all, extra, simple.best.solution.bound)
-    simple, safe, lines = explained(planned, simple, until)
+    simple, safe, lines = explained(planned, simple, until, ways)
     found = simple.chosen
     warnings = [*asked.warnings, *unkept(asked, found), *undrafted(asked), *low_prices(asked, found)]
-    extras: dict[str, Any] = {"warnings": warnings, "insured": safe}
+    extras: dict[str, Any] = {"warnings": warnings, "insured": safe, "brief": ways is BRIEF}
     for name, said in LINES.items():
         extras[name] = [line for line in lines if isinstance(line, said)]
     extras["alternatives"] = told_once(extras["alternatives"])
@@ -80,7 +87,9 @@ def _with_room(plan: schema.Plan) -> schema.Plan:
     return plan.model_copy(update={"saturated": None}) if over else plan
 
 
-def explained(planned: Planned, simple: Simple, until: float) -> tuple[Simple, Insured | None, list[Line]]:
+def explained(
+    planned: Planned, simple: Simple, until: float, ways: Sequence[Way] = WAYS
+) -> tuple[Simple, Insured | None, list[Line]]:
     """What is left of the chosen fleet after each loss, and lines of what is beside it, none begun after
     `until` or where the search was broken off. Ctrl-C ends that: then the best fleet says that it did."""
     left, lines = partial(insured, planned.asked.options.survive, planned.found, planned.limits), list[Line]()
@@ -93,7 +102,7 @@ def explained(planned: Planned, simple: Simple, until: float) -> tuple[Simple, I
         safe = left()
         if safe is not None and due():
             safe = replace(safe, without=uninsured(planned.question, simple, planned.limits))
-        for way in WAYS:
+        for way in ways:
             if due():
                 with deadline(until), suppress(OutOfTime):
                     lines += way(planned)

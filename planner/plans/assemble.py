@@ -281,4 +281,5 @@ def assemble(
         survives=safe.told(found, made, proven.own) if safe else None,
         replayed=extras.get("replayed"),
         saturated=extras.get("saturated"),
+        brief=bool(extras.get("brief")),
     )

@@ -19,8 +19,7 @@ from planner.cost.measured import table, widths
 from planner.plans import schema
 from planner.problems.ways import route
 
-NEVER = "none among the shipped calibration's runs"
-NAMES = {"trtllm": "TensorRT-LLM", "sglang": "SGLang", "vllm": "vLLM"}
+NEVER = "not among the measured runs"
 LINKS = {"pcie": "PCIe", "nvlink": "NVLink", "infinity fabric": "Infinity Fabric", "ethernet": "Ethernet"}
 RDMA = "+rdma"
 """After the link inside nodes, where caches go from node to node over InfiniBand or RoCE."""
@@ -92,7 +91,7 @@ def _over(a: NodeClass, b: NodeClass, cluster: ResolvedCluster) -> str:
 def unmeasured(r: schema.Replica, between: Sequence[str], moe: bool) -> Iterator[Told]:
     """What of one replica was never measured, `between`: what caches go over that it sends or takes."""
     known = table().get(r.engine, {})
-    engine = NAMES.get(r.engine, r.engine)
+    engine = r.engine_name
     yield from _formats(r, known.get("devices", {}), engine, moe)
     if r.pp > 1 and not known.get("pipeline"):
         yield "pipeline", f"{_doing(r)} in pipelines on {engine}: {NEVER}"
@@ -115,8 +114,7 @@ def beyond_runs(r: schema.Replica, share: float, edge: float) -> Iterator[Told]:
     """That whole steps compute faster than any of a public run on the engine did, by more than their band."""
     reached = table().get(r.engine, {}).get("steps")
     if reached and share > reached * edge:
-        engine = NAMES.get(r.engine, r.engine)
-        said = f"{_doing(r)} at {100 * share:.0f} % of the best product of matrices on {engine}"
+        said = f"{_doing(r)} at {100 * share:.0f} % of the best product of matrices on {r.engine_name}"
         yield "step_rate", f"{said}: whole steps of public runs reached {100 * reached:.0f} %"
 
 

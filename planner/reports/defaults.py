@@ -43,6 +43,31 @@ def assumed(problem: Problem) -> list[str]:
     return [*named, f"nodes and links as is usual for the devices{figures}"]
 
 
+UNSAID = (
+    "options.objective",
+    "options.engine",
+    "options.precision",
+    "options.kv_precision",
+    "options.risk",
+    "arrivals",
+    "workload.arrivals",
+    "workload.name",
+)
+"""Defaults that a first screen leaves out: they take nothing away, or it shows them elsewhere."""
+
+
+def assumed_briefly(plan: Plan) -> str:
+    """The defaults that decide, in one sentence, of nodes those of classes in use; "" where all was told."""
+    problem, classes = plan.problem, {stage.node_class for r in plan.replicas for stage in r.stages}
+    decide = [name for name in problem.defaulted if name not in UNSAID]
+    named = [_words(problem, name) for name in decide if not name.startswith("cluster.")]
+    if len(named) < len(decide):
+        used = [n for n in problem.cluster.get("nodes", []) if (n.get("name") or n.get("device")) in classes]
+        nodes = (usual(problem, node) for node in used)
+        named += dict.fromkeys(filter(None, nodes)) or ["usual nodes and links"]
+    return "; ".join(named)
+
+
 def decisive(plan: Plan) -> list[str]:
     """What the plan loses where an assumption is off, a line each."""
     unit = plan.proof.unit

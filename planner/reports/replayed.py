@@ -32,6 +32,16 @@ def replayed(plan: Plan, told: Replayed) -> RenderableType:
     return Group(Text(_arrivals(plan, told)), table, *(Text(line) for line in after))
 
 
+def replayed_briefly(plan: Plan, told: Replayed) -> str:
+    """What was replayed, and what was achieved at worst, in a sentence."""
+    percentile = plan.problem.workload["slo"]["percentile"]
+    achieved = (
+        f"{NAMES[name]} {percentile} {say.milliseconds(a.achieved_ms)}, limit {say.milliseconds(a.limit_ms)}"
+        for name, a in told.achieved.items()
+    )
+    return f"{_arrivals(plan, told)} {'; '.join(achieved)}"
+
+
 def _arrivals(plan: Plan, told: Replayed) -> str:
     rate = f"at {say.number(told.rate_rps)} requests/s"
     if told.trace is None:

@@ -3,7 +3,7 @@ each model's own plan."""
 
 from __future__ import annotations
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
@@ -14,17 +14,25 @@ from planner.reports import terminal
 from planner.reports import words as say
 from planner.reports.figures import owned, used
 from planner.reports.proven import designs, ended, good, held_by
+from planner.reports.screen import running
 from planner.reports.terminal import section
 from planner.reports.words import grid
 
 
-def render(several: Several, console: Console) -> None:
-    """Print the answer. Warnings are not in it: `warnings` prints them, on stderr."""
+def render(several: Several, console: Console, details: bool = True) -> None:
+    """Print the answer, each model's plan in all `details` or as what to run. Warnings are not in it:
+    `warnings` prints them, on stderr."""
     console.print(headline(several))
     section(console, "Models", models(several))
-    if several.prices:
+    if several.prices and details:
         section(console, "What each costs the others", prices(several))
+    if not details:
+        for plan in several.plans:
+            first, *rest = running(plan)
+            section(console, f"{plan.problem.model['name']}", Group(first, *rest))
     section(console, "Proof of all together", proof(several))
+    if not details:
+        return
     for plan in several.plans:
         console.print()
         console.print(Rule(str(plan.problem.model["name"]), align="left", style="dim"))

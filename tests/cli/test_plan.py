@@ -97,7 +97,15 @@ def test_a_plan_that_ran_out_of_time_exits_with_4_and_is_printed(
     api.answer = STOPPED
 
     assert app.run(["plan", "--gpus", "8xH100", "--model", "m"]) == 4
-    assert "3.4 % from the best possible" in capsys.readouterr().out
+    assert "at most 3.4 % better" in capsys.readouterr().out
+
+
+def test_details_are_all_of_the_plan(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    app.run(["plan", "--gpus", "8xH100", "--model", "m", "--details"])
+
+    assert api.asked is not None
+    assert api.asked[1]["brief"] is False
+    assert "Memory per GPU" in capsys.readouterr().out
 
 
 def test_the_plan_is_written_to_a_file(api: FakeApi, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from planner.plans.schema.replica import (
 from planner.plans.schema.served import Chain, ExpertMap, Experts, Hop, Route, Tiered
 from planner.reading.names import Title
 
-UNASKED = ("survives", "assumptions", "evidence", "replayed", "saturated", "seats", "router_port")
+UNASKED = ("survives", "assumptions", "evidence", "replayed", "saturated", "seats", "router_port", "brief")
 """Fields that are written only where there is something to say."""
 
 
@@ -85,6 +85,7 @@ class Plan(Part):
     survives: Survives | None = None
     replayed: Replayed | None = None
     saturated: Saturated | None = None  # of an open loop without a rate
+    brief: bool = False  # of what is beside it only what a first screen shows; `explain` finds the rest
     seats: list[Seat] = []
     router_port: Annotated[int, Field(ge=1, le=65535)] | None = None  # where other models have routers, too
 

@@ -13,6 +13,10 @@ from planner.reading.names import NodeName
 GROUP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # safe in a shell, as a file's name and in YAML
 
 
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+"""Names of engines as those who make them write them, where they are not ours."""
+
+
 class PrecisionUsed(Part):
     weights: str
     experts: str
@@ -187,6 +191,11 @@ class Replica(Part):
         None  # that each of its GPUs is told to draw at most
     )
     launch: Launch | None = None
+
+    @property
+    def engine_name(self) -> str:
+        """The engine as those who make it write it."""
+        return ENGINES.get(self.engine, self.engine)
 
     @field_validator("id")
     @classmethod
