@@ -68,6 +68,11 @@ class Fleet:
         ways = paths(self.found, self.made)
         return 1e3 * sum(way.rate * way.ttft_s for way in ways) / sum(way.rate for way in ways)
 
+    @cached_property
+    def gap_ms(self) -> float:
+        """Longest usual time between two tokens of a request."""
+        return 1e3 * max(g.operation.gap_s for g in self.made if g.operation.does != "prefill")
+
     def gain(self, theirs: float) -> float:
         """How much better another objective is, as a share of this one; below 0: worse."""
         return -self.found.objective.loss(self.objective, theirs)

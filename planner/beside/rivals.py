@@ -79,9 +79,16 @@ def told(best: Fleet, rival: Rival, what: str = "", never: str = "", remark: str
     at_best = "" if bound is None else f", {bound:,.4g} {fleet.found.objective.unit} at best"
     reason = f"not settled{at_best}" if rival.ended == "stopped" else why(best, fleet)
     named = describe(fleet.made)
-    times = fleet.ttft_ms / best.ttft_ms if fleet.splits != best.splits and best.ttft_ms > 0 else None
+    other = fleet.splits != best.splits
+    times = fleet.ttft_ms / best.ttft_ms if other and best.ttft_ms > 0 else None
+    gaps = (fleet.gap_ms, best.gap_ms) if other else None
     waits = "" if times is None else _first_tokens(best, fleet)
-    reasons = [what and named, reason, waits, remark or _passed_over(best, fleet)]
+    stalls = (
+        ""
+        if gaps is None
+        else f"{gaps[0]:,.3g} ms between tokens where prompts come, the plan {gaps[1]:,.3g}"
+    )
+    reasons = [what and named, reason, waits, stalls, remark or _passed_over(best, fleet)]
     return Alternative(
         what=what or named,
         objective=fleet.objective,
@@ -90,6 +97,7 @@ def told(best: Fleet, rival: Rival, what: str = "", never: str = "", remark: str
         status=rival.ended,
         bound=bound,
         ttft_times=times,
+        gaps_ms=gaps,
     )
 
 

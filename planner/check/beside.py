@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from planner.check.case import Case
 from planner.check.proof import sense
-from planner.check.violation import EXACT, FIGURE, Violation, same
+from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
 
 
 def violations(case: Case) -> Iterator[Violation]:
@@ -19,11 +19,24 @@ def violations(case: Case) -> Iterator[Violation]:
             if least > worse(case, other.objective) + EXACT:
                 text = f"{other.bound:.6g}, its objective of {other.objective:.6g} is better"
                 yield Violation("bound_crossed", f"{where}.bound", text)
+        yield from _gaps(case, other.gaps_ms, f"{where}.gaps_ms")
         if other.status is not None:
             stopped = least if other.status == "stopped" else None  # of one that may yet get better
             yield from _loss(case, other.objective, other.loss, stopped, where)
     for i, assumed in enumerate(case.plan.assumptions):
         yield from _loss(case, assumed.objective, assumed.loss, None, f"assumptions[{i}]")
+
+
+def _gaps(case: Case, gaps_ms: tuple[float, float] | None, where: str) -> Iterator[Violation]:
+    """Between two tokens of the plan's requests there is a decode step at least."""
+    steps = [
+        r.step.decode_s
+        for r in case.plan.replicas
+        if r.role in ("mixed", "decode") and case.loads[r.id].decode_rps
+    ]
+    if gaps_ms is not None and not at_most(1e3 * max(steps, default=0.0), gaps_ms[1], MODEL):
+        text = f"{gaps_ms[1]:.4g} ms between tokens, but decode steps take {1e3 * max(steps):.4g}"
+        yield Violation("gap_wrong", where, text)
 
 
 def worse(case: Case, objective: float) -> float:

@@ -63,6 +63,18 @@ class Operation:
         return min(alone_s(self.own, share), float(share[sent] @ self.ttft_s[sent]))
 
     @cached_property
+    def gap_s(self) -> float:
+        """Longest usual seconds between two tokens of a request: a step that decodes and computes a whole
+        chunk of the longest prompt, the last one; a decode step where prompts are computed elsewhere."""
+        if self.role != "mixed" or not self.own.mix.steps:
+            return self.decode_s
+        mix, sent = self.own.mix, self.rate > 0
+        i = int(np.where(sent, mix.new, 0.0).argmax())
+        chunk = min(float(mix.new[i]), float(self.own.token_budget))
+        step = Load.of(self.at.sequences, mix.requests.context, chunk, float(mix.isl[i]) - chunk / 2)
+        return max(self.decode_s, float(self.own.model.step_s(self.own.designs, step)[0]))
+
+    @cached_property
     def watts(self) -> float:
         """Watts of one replica; 0 beyond what it can carry: it is eased before watts count."""
         return float(draw(self.own, self.at, self.role)[0]) if np.isfinite(self.sequences) else 0.0

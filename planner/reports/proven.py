@@ -17,6 +17,9 @@ SAME = 1e-9
 
 SPLIT = "prefill/decode split"
 
+NOTED = 1.2
+"""Times as long as another from which on a gap between tokens is worth a word."""
+
 LATE = 0.5
 """Share of the time limit: a search that ended sooner had nothing left to bring fleet and bound together."""
 
@@ -154,10 +157,10 @@ def phases(plan: Plan) -> str | None:
     for a in plan.alternatives:
         if a.what.startswith(SPLIT):
             split = "a split" if plan.proof.unsplit is None else "a split, not sure to pay,"
-            said = _of(split, verdict(plan, a)) + _first_tokens(a)
+            said = _of(split, verdict(plan, a)) + _first_tokens(a) + _gaps(a)
             return f"Prefill and decode on the same servers: {said}."
         if a.what.startswith(f"no {SPLIT}"):
-            said = _of("one shared kind", verdict(plan, a)) + _first_tokens(a)
+            said = _of("one shared kind", verdict(plan, a)) + _first_tokens(a) + _gaps(a)
             return f"Separate prefill and decode servers: {said}."
     return None
 
@@ -170,6 +173,18 @@ def _first_tokens(a: Alternative) -> str:
     (', its mean TTFT 2.5 times as long', '')
     """
     return "" if a.ttft_times is None else f", its mean TTFT {a.ttft_times:.2g} times as long"
+
+
+def _gaps(a: Alternative) -> str:
+    """The longest usual times between tokens of another way with the phases, beside the plan's.
+
+    >>> line = {"what": "prefill/decode split", "objective": 1.0, "loss": 0.0, "why": ""}
+    >>> _gaps(Alternative(**line, gaps_ms=(31.4, 158.0))), _gaps(Alternative(**line, gaps_ms=(31.4, 32.0)))
+    (', its gaps between tokens up to 31 ms, not 158', '')
+    """
+    if a.gaps_ms is None or max(a.gaps_ms) < NOTED * min(a.gaps_ms):
+        return ""
+    return f", its gaps between tokens up to {a.gaps_ms[0]:,.0f} ms, not {a.gaps_ms[1]:,.0f}"
 
 
 def _of(what: str, said: str) -> str:

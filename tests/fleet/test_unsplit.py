@@ -91,3 +91,19 @@ def test_what_a_split_costs_in_first_tokens_stands_beside_its_gain(bold, safe):
     assert line.ttft_times == pytest.approx(theirs / ours, rel=0.05)
     assert f"first tokens after {theirs:,.3g} ms, the plan's after {ours:,.3g}" in line.why
     assert f"its mean TTFT {line.ttft_times:.2g} times as long" in str(phases(safe))
+
+
+def test_gaps_between_tokens_that_mean_tpot_hides_stand_beside_a_split(bold, safe):
+    """Servers of both phases stall their tokens while they compute a prompt's chunk; a decode step is all
+    there is between tokens of the others."""
+    (line,) = [line for line in safe.alternatives if line.what == "prefill/decode split"]
+    theirs, ours = line.gaps_ms
+    decoding = [1e3 * r.step.decode_s for r in bold.replicas if r.role == "decode"]
+
+    assert ours > 1.5 * max(1e3 * r.step.decode_s for r in safe.replicas)
+    assert theirs == pytest.approx(max(decoding), rel=0.02)
+    assert f"{theirs:,.3g} ms between tokens where prompts come, the plan {ours:,.3g}" in line.why
+    document = safe.model_dump(mode="json", by_alias=True)
+    at = [a["what"] for a in document["alternatives"]].index(line.what)
+    document["alternatives"][at]["gaps_ms"] = [theirs, 1.0]
+    assert {v.code for v in check(type(safe).model_validate(document))} == {"gap_wrong"}

@@ -30,7 +30,8 @@ class Alternative(Part):
     """Another way and what it loses against the plan's own objective, (plan - its objective) / plan, >= 0; of
     one that was stopped what its bound proves it to lose at least. `objective` None: there is none to show,
     and `status` says why (None in plans of before, which do not tell). `ttft_times`: its mean TTFT over the
-    plan's, where one of both splits prefill from decode."""
+    plan's, where one of both splits prefill from decode; there `gaps_ms` are the longest usual times between
+    two tokens of a request, its and the plan's: a step that computes a chunk of a prompt as well."""
 
     what: str
     objective: FiniteFloat | None
@@ -40,6 +41,7 @@ class Alternative(Part):
     bound: FiniteFloat | None = None
     seconds: NonNegative | None = None
     ttft_times: NonNegative | None = None
+    gaps_ms: tuple[NonNegative, NonNegative] | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_stated(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
