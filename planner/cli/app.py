@@ -108,10 +108,18 @@ def told(args: Sequence[str]) -> list[str]:
     """The words of a command line as the command's options take them (`spelling.py`). Raises InputError where
     it would write over a file that it reads."""
     from planner.cli.spelling import command_of, own_input, spelt
+    from planner.cli.synonyms import unknown_command
+    from planner.errors import InputError
 
     own_input(args)
+    if list(args[:1]) == ["help"]:
+        args = [*args[1:], "--help"]
     at = command_of(args, COMMANDS)
     if at is None:
+        first = next((word for word in args if not word.startswith("-")), "")
+        if ours := unknown_command(first):
+            line = COMMANDS[ours].rstrip(".")
+            raise InputError(f"no such command: {first}", hint=f"meshwright {ours}: {line}")
         return list(args)
     function = function_of(args[at])
     if isinstance(function, typer.Typer):

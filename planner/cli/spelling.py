@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from planner.cli.synonyms import known_value, unknown_option
 from planner.errors import InputError, nearest, squash
 from planner.reading.units import amount
 
@@ -51,6 +52,8 @@ def spelt(args: Sequence[str], function: Callable[..., Any], command: Any) -> li
         name, equals, value = word.partition("=")
         option = options.get(name)
         if option is None:
+            if word.startswith("-") and (error := unknown_option(name, options)):
+                raise error
             found.append(word)
             continue
         if option.names in seen and not option.multiple:
@@ -73,7 +76,8 @@ def read(value: str, name: str, option: Option) -> str:
         known = {squash(choice): choice for choice in option.choices}
         own = known.get(squash(value)) or known.get(f"p{squash(value)}")
         if own is None:
-            listed, near = ", ".join(option.choices), nearest(value[:60], option.choices, 1)[0]
+            listed = ", ".join(option.choices)
+            near = known_value(name, value) or nearest(value[:60], option.choices, 1)[0]
             raise InputError(f"`{value[:60]}` is none of {listed}", name, f"did you mean `{near}`?")
         return own
     if option.whole and (tokens := amount(value, "isl")) is not None and tokens == int(tokens):
