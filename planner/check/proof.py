@@ -16,6 +16,12 @@ from planner.check.case import Case
 from planner.check.violation import EXACT, FIGURE, MODEL, Violation, at_most, same
 from planner.plans.schema import Proof, Replica
 
+FEW = 2
+"""Kinds of replica that no band of their own speaks against."""
+
+WIDEST = 1.2
+"""No band of a kind's rate reaches further above it, as a share: 0.6 of its logarithm."""
+
 SURE = 1.1
 """A plan may leave out a split of prefill and decode whose predicted gain is at most this factor: in public
 comparisons such splits did not pay when they were measured."""
@@ -165,9 +171,24 @@ def _given_up(case: Case) -> Iterator[Violation]:
     if proof.unsplit is not None:
         yield from _unsplit(case, proof.unsplit)
         own = apart(proof.own, proof.unsplit)
-    if not at_most(own, case.options.simple + EXACT, EXACT):
-        text = f"{own:.4g} is given up, more than the {case.options.simple:.4g} asked for"
+    most = case.options.simple
+    if proof.unpaid is not None:
+        yield from _unpaid(case, proof.unpaid)
+        most = max(most, proof.unpaid)
+    if not at_most(own, most + EXACT, EXACT):
+        text = f"{own:.4g} is given up, more than the {most:.4g} asked for"
         yield Violation("given_up_over", "proof.given_up", text)
+
+
+def _unpaid(case: Case, band: float) -> Iterator[Violation]:
+    """Kinds that a plan does without, as they bring no more than their own band, are beyond the second, not
+    asked for (`--simple 0`), and serve at most what is left of the requests, each of which has two phases."""
+    most = max((entry.kinds for entry in case.plan.proof.kinds), default=0)
+    if most <= FEW or not case.options.simple:
+        yield Violation("given_up_wrong", "proof.unpaid", f"a band of kinds beyond the second of {most}")
+    elif not at_most(band, 2 * (most - FEW) / most * WIDEST, EXACT):
+        text = f"{band:.4g} is more than the band of {most - FEW} kinds of {most}"
+        yield Violation("given_up_wrong", "proof.unpaid", text)
 
 
 def _unsplit(case: Case, together: float) -> Iterator[Violation]:

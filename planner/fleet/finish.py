@@ -75,7 +75,7 @@ def finish(
     if asked.workload.loop == "open" and asked.workload.rate_rps is None:
         extras["saturated"] = saturated(found, made)
     proven = proof(simple.best, simple.chosen, simple.by_kinds, seconds, extra.seed, space)
-    proven = proven.model_copy(update={"unsplit": simple.unsplit})
+    proven = proven.model_copy(update={"unsplit": simple.unsplit, "unpaid": simple.unpaid})
     result = assemble(found, problem_of(asked), made, proven, extras)
     return verified(launched(_with_room(result)))
 

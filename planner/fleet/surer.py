@@ -3,7 +3,8 @@
 A search for the least cost stops at a fleet that keeps its limits with the chance asked for, 80 %, though
 another of as many GPUs of the same price may keep them nearly always. Where dollars or GPUs are minimised
 such fleets are many, as both come in whole nodes and replicas. The fleet taken costs no more, uses no more
-GPUs and has no more kinds of replica; of two that are equally sure the quicker one is taken.
+GPUs and has no more kinds of replica; of two that are equally sure the quicker one is taken, of two that are
+as quick the one of fewer kinds, then of fewer watts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from time import monotonic
 from planner.candidates.candidate import Candidate
 from planner.plans.found import Found, groups
 from planner.plans.predicted import chances
-from planner.plans.strain import latency_s
+from planner.plans.strain import latency_s, watts
 from planner.question.asked import Asked
 from planner.question.posed import ask_of
 from planner.replicas.again import anew
@@ -37,6 +38,9 @@ SURE = 0.95
 SURER = 0.01
 """Chances nearer to each other than this are as good: bands are not known better."""
 
+QUICKER = 0.01
+"""Share by which latencies may differ that are as good, for the same reason."""
+
 
 def surest(asked: Asked, question: Question, simple: Simple, limits: Limits) -> Simple:
     """`simple` with the surest fleet that costs no more than the chosen one. Raises OutOfTime."""
@@ -54,7 +58,7 @@ def surest(asked: Asked, question: Question, simple: Simple, limits: Limits) -> 
         middle = (low + high) // 2
         found = _at(asked, question, chosen, risks[middle], left(limits, until))
         low, high = (low, middle) if found is None else (middle + 1, high)
-        if found is not None and _surer(found, chosen):
+        if found is not None and is_better(found, chosen):
             chosen = found
     if chosen is simple.chosen:
         return simple
@@ -67,13 +71,19 @@ def sureness(found: Found) -> float:
     return min((x for x in chances(found, groups(found)) if x is not None), default=1.0)
 
 
-def _surer(one: Found, other: Found) -> bool:
-    gain = sureness(one) - sureness(other)
-    return gain > SURER or (gain > -SURER and _latency_s(one) < _latency_s(other))
-
-
-def _latency_s(found: Found) -> float:
-    return latency_s(found, groups(found))
+def is_better(one: Found, other: Found) -> bool:
+    """Whether a fleet of the same price is to be taken: the surer, then the quicker, then the one of fewer
+    kinds, then of fewer watts."""
+    surer = sureness(one) - sureness(other)
+    if abs(surer) > SURER:
+        return surer > 0
+    made, others = groups(one), groups(other)
+    mine, theirs = latency_s(one, made), latency_s(other, others)
+    if abs(mine - theirs) > QUICKER * theirs:
+        return mine < theirs
+    if kinds(one) != kinds(other):
+        return kinds(one) < kinds(other)
+    return watts(one, made) < (1 - SAME) * watts(other, others)
 
 
 def _at(asked: Asked, question: Question, chosen: Found, risk: float, limits: Limits) -> Found | None:

@@ -116,7 +116,9 @@ def given_up(plan: Plan) -> str:
     if own[0] == p.kinds[-1].kinds:
         return f"this plan is {far} {side} it, without copies of experts"
     kinds = counted(own[0], "kind")
-    return f"this plan is {far} {side} it, for {kinds} of replica in place of {p.kinds[-1].kinds:,}"
+    fewer = f"for {kinds} of replica in place of {p.kinds[-1].kinds:,}"
+    unpaid = f", as the others' own band is {say.percent(p.unpaid)}" if p.unpaid is not None else ""
+    return f"this plan is {far} {side} it, {fewer}{unpaid}"
 
 
 def held_by(cap: Cap) -> str:

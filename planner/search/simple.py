@@ -2,8 +2,8 @@
 that is near enough to the best.
 
 A kind is a design on a class, with an engine, in a role. Predictions are 7 to 20 % off, so a fraction of a
-per cent for a third kind is noise, and people have to run the thing. The proof still speaks of the best
-fleet.
+per cent for a third kind is noise, and people have to run the thing; a kind beyond the second pays more than
+its own band, too (`own_bands.py`). The proof still speaks of the best fleet.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from planner.replicas.pool import Pool
 from planner.search.changes import judged
 from planner.search.find import find, holding, restricted
 from planner.search.limits import left
+from planner.search.own_bands import FEW, own_band
 from planner.search.question import Question
 from planner.search.shortlists import foremost, nearby
 from solvers.linear import Limits
@@ -40,12 +41,14 @@ class Simple:
     """The fleet `chosen`, and the best one of each number of kinds that was looked at, the `best` last; of
     as many kinds as that `chosen` may be one without copies of experts. `unsplit`: the objective of the best
     fleet without a split of prefill and decode, where `chosen` has none and `best` has; then `by_kinds` ends
-    with that."""
+    with that. `unpaid`: the own band of the kinds that `chosen` does without, where they bring no more than
+    that, and more than was asked for."""
 
     chosen: Found
     best: Found
     by_kinds: tuple[tuple[int, float], ...]
     unsplit: float | None = None
+    unpaid: float | None = None
 
     @property
     def among_all(self) -> Found:
@@ -71,7 +74,9 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     near = replace(question, worst=value * (1 + question.sign * share))
     fewer = _Fewer(best, limits, time.monotonic() + limits.seconds)
     many = kinds(best) if share > 0 and not stopped else 0
-    chosen = without_copies(question, best, fewer.near_enough(near, many) or best, share, fewer.left)
+    chosen = fewer.near_enough(near, many) or best
+    paid, unpaid = fewer.paying(question, chosen, share) if many else (chosen, None)
+    chosen = without_copies(question, best, chosen, share, fewer.left) if unpaid is None else paid
     chosen = chosen if stopped else without_limits(question, best, chosen, fewer.left)
     if chosen is not best and question.objective.loss(value, chosen.solution.objective or value) <= SAME:
         best = by_chance(best, chosen, limits)
@@ -80,7 +85,7 @@ def simplest(question: Question, best: Found, share: float, limits: Limits) -> S
     few = min(kinds(chosen) - 1, PRICED) if many else 0
     listed = [*fewer.priced(question, few, max(limits.gap, share)), *listed]
     worse = [x for x in listed if question.objective.loss(value, x[1]) > SAME and x[0] <= kinds(best)]
-    return Simple(chosen, best, (*worse, (kinds(best), value)))
+    return Simple(chosen, best, (*worse, (kinds(best), value)), unpaid=unpaid)
 
 
 def by_chance(best: Found, chosen: Found, limits: Limits) -> Found:
@@ -124,6 +129,19 @@ class _Fewer:
                 break
             least = k
         return self.by_halves(near, least, many)
+
+    def paying(self, question: Question, chosen: Found, share: float) -> tuple[Found, float | None]:
+        """`chosen`, or a fleet of fewer of its kinds, `FEW` at most or more, if the others bring no more than
+        their own band; and that band, where it decided."""
+        value = self.best.solution.objective or 0.0
+        for k in range(FEW, kinds(chosen)):
+            band = own_band(chosen, k)
+            if band > share and not self.late:
+                near = replace(question, worst=value * (1 + question.sign * band))
+                found = self.of_all(near, k, self.limits.gap)
+                if _as_good(near, found):
+                    return found, band
+        return chosen, None
 
     def priced(self, question: Question, many: int, gap: float) -> list[tuple[int, float]]:
         """The best fleets of one kind to `many`, with their kinds, as far as there is time to prove them;

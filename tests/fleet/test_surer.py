@@ -5,7 +5,8 @@ import pytest
 from planner import plan
 from planner.check import check
 from planner.fleet import solve
-from planner.fleet.surer import SURE, surest
+from planner.fleet import surer as surer_fleets
+from planner.fleet.surer import SURE, is_better, surest
 
 ASKED = {
     "gpus": "8xH100",
@@ -63,3 +64,19 @@ def test_nothing_is_looked_for_where_a_fleet_is_sure_or_costs_are_not_minimised(
 
     assert left == [True]
     assert sureness(made) > SURE or made.problem.options["objective"] == "throughput"
+
+
+def test_of_equals_the_surer_then_the_quicker_then_fewer_kinds_then_fewer_watts(monkeypatch):
+    for place, name in enumerate(("sureness", "latency_s", "kinds", "watts")):
+        monkeypatch.setattr(surer_fleets, name, lambda fleet, *_, at=place: fleet[at])
+    monkeypatch.setattr(surer_fleets, "groups", lambda fleet: fleet)
+    usual = (0.9, 1.0, 2, 1000.0)
+
+    assert is_better((0.95, 2.0, 2, 2000.0), usual)
+    assert not is_better((0.85, 0.5, 1, 500.0), usual)
+    assert is_better((0.895, 0.9, 2, 2000.0), usual)  # as sure
+    assert not is_better((0.905, 1.1, 1, 500.0), usual)
+    assert is_better((0.9, 1.005, 1, 2000.0), usual)  # as quick
+    assert not is_better((0.9, 0.995, 3, 500.0), usual)
+    assert is_better((0.9, 1.005, 2, 990.0), usual)
+    assert not is_better(usual, usual)

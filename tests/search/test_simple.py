@@ -25,12 +25,13 @@ ASKED = {
     "energy": {**TWO, "gpus": "4xH100,4xL40S", "rate": 40.0, "objective": "energy"},
     "latency": {**TWO, "rate": 60.0, "objective": "latency"},
 }
+THREE = {"gpus": "2xH100,2xA100,2xL40S", "model": "llama-3.1-8b", "engine": "vllm"}
 
 
 @cache
 def known(case):
     """The question, its best fleet, and the best objective of each number of kinds up to its own."""
-    _, question, best = solved(**ASKED[case])
+    _, question, best = solved(**ASKED.get(case, THREE))
     found = {k: find(replace(question, most_kinds=k), best.pool, LIMITS) for k in range(1, kinds(best))}
     return question, best, {k: f.solution.objective for k, f in found.items()}
 
@@ -81,6 +82,23 @@ def test_the_list_tells_what_fewer_kinds_give_even_where_they_are_too_far():
     assert [k for k, _ in made.by_kinds] == [1, 2]
     assert made.by_kinds[0][1] == pytest.approx(by_kinds[1], rel=0.01)
     assert by_kinds[1] < 0.85 * best.solution.objective
+
+
+@pytest.mark.parametrize("times", [0.9, 1.1])
+def test_kinds_beyond_the_second_bring_more_than_their_own_band(times, monkeypatch):
+    """One class of three is left out where that loses less than the band, though nothing else asks for it."""
+    monkeypatch.setattr(simple, "without_copies", lambda question, best, chosen, *rest: chosen)
+    question, best, by_kinds = known("three classes")
+    value = best.solution.objective
+    lost = question.objective.loss(value, by_kinds[2])
+    monkeypatch.setattr(simple, "own_band", lambda found, few: times * lost)
+    made = simplest(question, best, 0.001, LIMITS)
+
+    assert kinds(best) > 2
+    assert (kinds(made.chosen) == 2) is (times > 1)
+    assert made.unpaid == (times * lost if times > 1 else None)
+    assert question.objective.loss(value, made.chosen.solution.objective) <= times * lost
+    assert simplest(question, best, 0.0, LIMITS).chosen is best
 
 
 def test_who_gives_up_nothing_gets_the_best():

@@ -91,7 +91,9 @@ class Proof(Part):
     |objective|; `kinds`: objectives by kinds of replica, fewest first, the best fleet found last. `why`: what
     left the gap, of a plan that is `not_closed`. `unsplit`: objective of the best fleet found without a
     prefill/decode split, where the plan does without the split of the best one, whose gain is too small or
-    too unsure; then `kinds` ends with that fleet.
+    too unsure; then `kinds` ends with that fleet. `unpaid`: how far the objective may be off in four cases of
+    five, as a share, by what kinds beyond the second have of their own, where the plan does without them, as
+    they bring no more.
     """
 
     objective: FiniteFloat
@@ -109,13 +111,15 @@ class Proof(Part):
     given_up: NonNegative = 0.0
     kinds: list[KindCount] = []
     unsplit: FiniteFloat | None = None
+    unpaid: NonNegative | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_there_is_not(self, form: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """`why` is written only where there is a reason, `unsplit` where the plan does without a split."""
+        """`why` is written only where there is a reason, `unsplit` and `unpaid` where the plan does without a
+        split, or without kinds of replica."""
         written: dict[str, Any] = form(self)
         absent = {"why"} if not self.why else set()
-        absent |= {"unsplit"} if self.unsplit is None else set()
+        absent |= {name for name in ("unsplit", "unpaid") if written[name] is None}
         return {k: v for k, v in written.items() if k not in absent}
 
     @property
