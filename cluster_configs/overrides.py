@@ -31,6 +31,7 @@ class Catalog:
         self._given = None if devices is None else {squash(d.name): d for d in devices.values()}
         self._overridden: dict[str, Device] = {}
         self._used: set[str] = set()
+        self._found: dict[str, Device] = {}  # by the words that nodes name them with
         own = cluster.devices or {} if self._given is None else {}
         self._own = dict[str, Device]()
         for name, form in own.items():
@@ -51,7 +52,9 @@ class Catalog:
             if squash(name) not in self._given:
                 raise self._document.error(f"device `{name}` is not among the embedded ones", at)
             return self._given[squash(name)]
-        device = self._of_catalog(name, at)
+        if name not in self._found:
+            self._found[name] = self._of_catalog(name, at)
+        device = self._found[name]
         self._used.add(device.name)
         return self._overridden.get(device.name, device)
 

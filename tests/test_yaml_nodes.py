@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.reading import yaml_nodes
 from planner.reading.yaml_nodes import MAX_DEPTH, MAX_VALUES, TABS, YamlError, parse
 
 
@@ -183,3 +184,33 @@ def test_any_text_is_read_or_refused_with_a_place(text):
         found = error
 
     assert found is None or min(found.line, found.column) >= 1
+
+
+def long(entry: str) -> str:
+    """A long list of entries alike."""
+    return "".join(f"{entry}\n" for _ in range(yaml_nodes.LONG // len(entry)))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "- {name: a, count: 3, price: 1.5e3, spot: yes, at: 0o17, on: true, no: ~, text: '3'}",
+        '- name: b # a comment\n  devices: &d [h100, "l4"]\n  again: *d\n  text: |\n    one\n    two',
+    ],
+)
+def test_a_long_text_is_read_alike_and_not_by_the_slow_parser(entry, monkeypatch):
+    text = long(entry)
+    slow = yaml_nodes._built(yaml_nodes._events(text))
+    monkeypatch.setattr(yaml_nodes, "_events", lambda text: pytest.fail("by the slow parser"))
+
+    assert parse(text) == slow
+
+
+def test_what_is_wrong_in_a_long_text_is_said_in_the_same_words():
+    text = long("- {name: a}") + "- {name: \n- [b\n"
+    with pytest.raises(YamlError) as slow:
+        yaml_nodes._built(yaml_nodes._events(text))
+    with pytest.raises(YamlError) as quick:
+        parse(text)
+
+    assert (str(quick.value), quick.value.line) == (str(slow.value), slow.value.line)

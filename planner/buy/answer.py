@@ -62,6 +62,7 @@ class Purchase:
     in_time: bool = True  # whether all offers were looked at before the time was over
     break_even: Sequence[BreakEven] = field(default=())
     more: Sequence[More] = field(default=())
+    unpriced: int = 0  # offers for whose prices there was no time
 
     @property
     def takes(self) -> float:
@@ -94,6 +95,7 @@ class Purchase:
             "left_out": list(self.left_out),
             "in_time": self.in_time,
             "break_even": [asdict(each) for each in self.break_even],
+            "unpriced": self.unpriced,
             "more": [asdict(each) for each in self.more],
             "plan": self.plan.model_dump(mode="json", by_alias=True),
         }

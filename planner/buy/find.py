@@ -15,6 +15,7 @@ from planner import api
 from planner.buy.answer import Bought, Purchase, taken
 from planner.buy.market import Market, market, read_prices
 from planner.buy.money import FORM, Money, parse_money
+from planner.buy.shortlist import shortlist
 from planner.candidates.deadline import late
 from planner.check.case import Case, open_case
 from planner.check.packing import nodes_used
@@ -22,7 +23,7 @@ from planner.errors import Infeasible, InputError, OutOfTime
 from planner.inputs.options import Options
 from planner.inputs.reading import read_workload
 from planner.inputs.workload import Workload
-from planner.plans.schema import Plan
+from planner.plans.schema import OUT_OF_TIME, Cap, Plan
 from planner.question.asked import LOADS
 
 YEARS = 4.0
@@ -35,6 +36,9 @@ USUAL_S: float = Options.model_fields["time_limit_s"].default
 
 PLAN_SHARE = 0.6
 """Of the time that is left, for the next plan: the first is there within half of the limit, or nearly."""
+
+FIRST_SHARE = 0.5
+"""Of the time that is left, for a plan on a few of many offers."""
 
 LEAST_S = 0.1
 """Seconds below which no plan is begun."""
@@ -56,13 +60,25 @@ class Wish:
     until: float = inf  # `time.perf_counter`; inf: each plan has the whole time limit
 
     def begun(self) -> Wish:
-        """The same, whose time limit begins now."""
+        """The same, whose time limit begins now, where none has begun."""
+        if self.until < inf:
+            return self
         return replace(self, until=time.perf_counter() + float(self.question.get("time_limit_s") or USUAL_S))
+
+    def soon(self, share: float) -> Wish:
+        """The same with a share of the time that is left."""
+        now = time.perf_counter()
+        return replace(self, until=now + share * (self.until - now))
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left, endless where no limit has begun."""
+        return self.until - time.perf_counter()
 
     @property
     def is_over(self) -> bool:
         """Whether no time is left for a further plan."""
-        return self.until - time.perf_counter() < LEAST_S
+        return self.left_s < LEAST_S
 
     @property
     def rate(self) -> float | None:
@@ -88,11 +104,44 @@ def buy(cluster: str | None, prices: str, wish: Wish, years: float = YEARS) -> t
     own = None if cluster is None else read_cluster(cluster)
     wish = wish.begun()
     offered, left_out = market(*read_prices(prices), wish.money.measure, years, own)
-    plan = affordable(offered, wish)
+    plan = in_time_for(offered, wish)
     shown, bought = on_its_own(offered, wish, plan, bought_of(plan, offered))
     proof, offers = plan.proof, len(offered.offers)
     in_time = not proof.space.late
     return Purchase(wish.money, wish.rate, bought, shown, proof.bound, offers, left_out, in_time), offered
+
+
+def in_time_for(offered: Market, wish: Wish) -> Plan:
+    """The plan on all that the money buys; of many offers first one on a few of them, which stands where the
+    time ends before all are looked at, and says so. Raises Infeasible, OutOfTime."""
+    few = shortlist(offered)
+    first = None if few is offered else _on_few(few, len(offered.offers), wish)
+    try:
+        whole = affordable(offered, wish)
+    except (Infeasible, OutOfTime):
+        if first is None:
+            raise
+        return first
+    more = whole.proof.sense == "max"
+    if first is None or not whole.proof.space.late or (first.proof.own > whole.proof.own) != more:
+        return whole
+    return first
+
+
+def _on_few(few: Market, offers: int, wish: Wish) -> Plan | None:
+    """The plan on a few of so many offers, with half of the time that is left; None: there is none."""
+    soon = wish.soon(FIRST_SHARE)
+    try:
+        plan = within(few, soon, wish.money.most) if wish.money.most is not None else without_limit(few, soon)
+    except (Infeasible, OutOfTime):
+        return None
+    looked_at = len(few.offers)
+    what = f"{OUT_OF_TIME} ({offers - looked_at:,} of {offers:,} offers not looked at)"
+    caps = [Cap(what=what, value=looked_at, binds=True), *plan.proof.space.caps]
+    space = plan.proof.space.model_copy(update={"caps": caps, "complete": False})
+    ended = plan.proof.status if plan.proof.status == "interrupted" else "time_limit"
+    proof = plan.proof.model_copy(update={"space": space, "status": ended, "why": ""})
+    return plan.model_copy(update={"proof": proof})
 
 
 def affordable(offered: Market, wish: Wish) -> Plan:
@@ -156,7 +205,7 @@ def _planned(cluster: ResolvedCluster, wish: Wish, **more: Any) -> Plan:
     if wish.until < inf:
         if wish.is_over:
             raise late()
-        question["time_limit_s"] = PLAN_SHARE * (wish.until - time.perf_counter())
+        question["time_limit_s"] = PLAN_SHARE * wish.left_s
     return api.plan(cluster, wish.model, explain=False, on_progress=wish.tell, **question)
 
 

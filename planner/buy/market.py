@@ -11,7 +11,7 @@ wanted; one with `price_usd` is bought, and its hour costs that over the years i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import floor, inf
@@ -66,6 +66,11 @@ class Market:
             for name in self.offers
             if name not in linked and self.takes[name] > least.get(self._form(name), inf)
         )
+
+    def only(self, names: Collection[str]) -> Market:
+        """The same market with these of its offers."""
+        offers = {name: node for name, node in self.offers.items() if name in names}
+        return replace(self, offers=offers, limited=self.limited & offers.keys())
 
     def _form(self, name: str) -> str:
         """What a node of an offer is, whatever it is called and takes."""

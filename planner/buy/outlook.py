@@ -10,8 +10,9 @@ from math import inf
 from planner import api
 from planner.buy.answer import BreakEven, More, Purchase, gap_of, taken
 from planner.buy.breaks import Line, affords, leaves
-from planner.buy.find import Wish, affordable, bought_of
+from planner.buy.find import LEAST_S, Wish, affordable, bought_of
 from planner.buy.market import Market, repriced
+from planner.candidates.deadline import deadline
 from planner.errors import Infeasible, OutOfTime
 from planner.inputs.options import Budget
 from planner.objectives import COST
@@ -41,14 +42,18 @@ SURELY = 1e-3
 EACH_S = 30.0
 """Seconds for one mix at most; what is not proven by then is said."""
 
+PRICES_SHARE = 0.6
+"""Of the time that is left, for prices at which the answer changes."""
+
 
 def outlook(found: Purchase, offered: Market, wish: Wish) -> Purchase:
-    """The purchase with the prices at which it changes, and the mixes for more. Ctrl-C ends that: the
-    purchase is there already. Raises OutOfTime."""
+    """The purchase with the prices at which it changes, and the mixes for more, as far as there is time.
+    Ctrl-C ends that: the purchase is there already."""
     if found.plan.proof.status == "interrupted":
         return found
     try:
-        found = replace(found, break_even=break_evens(found, offered, wish))
+        prices, left = break_evens(found, offered, wish.soon(PRICES_SHARE))
+        found = replace(found, break_even=prices, unpriced=left)
         return replace(found, more=list(more(offered, wish)))
     except KeyboardInterrupt:
         return replace(found, plan=found.plan.interrupted())
@@ -69,16 +74,23 @@ def more(offered: Market, wish: Wish) -> Iterator[More]:
         yield More(times, bought, taken(bought), plan.predicted.rps.value, gap)
 
 
-def break_evens(found: Purchase, offered: Market, wish: Wish) -> list[BreakEven]:
-    """The prices of every offer at which the answer changes, each alone. Offers that differ in nothing but
-    their names have none of their own."""
-    prices = Prices(found, offered, wish)
-    alone = {node.id for node in prices.posed[1].cluster.classes if len(node.nodes.runs) == 1}
-    result = []
-    for name in (name for name in offered.offers if name in alone):
+def break_evens(found: Purchase, offered: Market, wish: Wish) -> tuple[list[BreakEven], int]:
+    """The prices of every offer at which the answer changes, each alone, and of how many there was no time to
+    look for them. Offers that differ in nothing but their names have none of their own."""
+    prices, result = Prices(found, offered, wish), list[BreakEven]()
+    try:
+        with deadline(wish.until):
+            pool, question = prices.posed
+    except OutOfTime:
+        return [], len(offered.offers)
+    classes = {node.id for node in question.cluster.classes if len(node.nodes.runs) == 1}
+    alone = [name for name in offered.offers if name in classes]
+    for name in alone:
+        if pool.late or wish.is_over:
+            break
         wish.tell(f"looking for prices of {name} at which the answer changes")
         result.append(prices.of(name))
-    return result
+    return result, len(alone) - len(result)
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,9 @@ class Prices:
         pool, question = self.posed
         worst = None if most == inf else most * (1 + ROUNDED)
         moved = replace(question, cluster=repriced(question.cluster, name, price), worst=worst)
-        fleet = find(moved, pool, Limits(gap=0.0, seconds=EACH_S, seed=0))
+        fleet = find(
+            moved, pool, Limits(gap=0.0, seconds=max(min(EACH_S, self.wish.left_s), LEAST_S), seed=0)
+        )
         s = fleet.solution.unbroken()
         if s.objective is None and s.status == "infeasible":
             return None

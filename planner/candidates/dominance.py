@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +33,18 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.needs import Counts, Needs, Taken, needs_of
 from planner.designs.shape import Floats, Ints
 
+Asked = tuple[tuple[Candidate, ...], int, Counts, bool]
+"""A pool, GPUs of a node, what counts, and whether it is to be on time."""
+
 AT_ONCE = 16
 """Candidates that are compared with all others in one pass over arrays."""
 
-POOLS = 256
-"""Pools whose survivors are kept, the last that were asked for: where one kind of replica after the other is
-left out, nearly all are as before."""
+MOST_CANDIDATES = 20_000
+"""Of the pools whose survivors are kept: where one kind of replica after the other is left out, nearly all
+are as before. Then all are forgotten."""
+
+SURVIVORS: dict[Asked, frozenset[str]] = {}
+"""By what was asked. Candidates are all that holds the curves of theirs, too."""
 
 FREE = 1e-12
 """Relative slack of comparisons: the same number computed twice may differ in its last digit."""
@@ -72,8 +77,18 @@ def undominated(
     return [c for c in candidates if c.id in kept]
 
 
-@lru_cache(maxsize=POOLS)
 def _kept(pool: tuple[Candidate, ...], node_gpus: int, counts: Counts, punctual: bool) -> frozenset[str]:
+    """The ids of those of a pool that stay, looked for once."""
+    asked = (pool, node_gpus, counts, punctual)
+    if (known := SURVIVORS.get(asked)) is not None:
+        return known
+    if sum(len(each[0]) for each in list(SURVIVORS)) + len(pool) > MOST_CANDIDATES:
+        SURVIVORS.clear()
+    SURVIVORS[asked] = found = _staying(*asked)
+    return found
+
+
+def _staying(pool: tuple[Candidate, ...], node_gpus: int, counts: Counts, punctual: bool) -> frozenset[str]:
     """The ids of those of a pool that stay."""
     copied = np.array([c.design.redundant > 0 for c in pool])
     return frozenset(pool[i].id for i in spared(needs_of(pool, counts, punctual), node_gpus, copied))

@@ -17,8 +17,8 @@ from planner.cost.model import CostModel
 from planner.designs.shape import Floats, Ints
 from planner.operating.known import digest
 
-MOST, MOST_BYTES = 4096, 8192
-"""Answers kept of a process, and bytes of each: 32 MB at most. Then all are forgotten."""
+MOST, MOST_BYTES, MOST_BYTES_IN_ALL = 4096, 8192, 8_000_000
+"""Answers kept of a process, bytes of each and of all. Then all are forgotten."""
 
 BESIDE = ("id", "nodes", "zone", "price_usd_per_hour", "power_cap_watts", "spot", "availability", "box")
 """What steps on a class of nodes do not hang on: on their number only where they share tiers, on caps only
@@ -26,6 +26,9 @@ by the limits of GPUs, which a model states."""
 
 KNOWN: dict[bytes, tuple[Floats, Floats]] = {}
 """What was answered, by all that it hangs on but the code."""
+
+_BYTES = [0]
+"""Of the arrays in `KNOWN`."""
 
 _TOLD: WeakKeyDictionary[CostModel, bytes] = WeakKeyDictionary()
 
@@ -42,14 +45,16 @@ def once(loads: Loads[Asked]) -> Loads[Asked]:
         own = s.only(index)
         parts = (getattr(own, f.name) for f in fields(s) if f.name not in ("model", "left_out"))
         key = digest(loads.__name__, _told(s.model), *parts, asked)
-        if key in KNOWN:
-            return KNOWN[key]
+        if (known := KNOWN.get(key)) is not None:
+            return known
         answer = loads(s, index, asked)
         for part in answer:
             part.setflags(write=False)
-        if sum(part.nbytes for part in answer) <= MOST_BYTES:
-            if len(KNOWN) >= MOST:
+        size = sum(part.nbytes for part in answer)
+        if size <= MOST_BYTES:
+            if len(KNOWN) >= MOST or _BYTES[0] + size > MOST_BYTES_IN_ALL:
                 KNOWN.clear()
+            _BYTES[0] = size + (_BYTES[0] if KNOWN else 0)
             KNOWN[key] = answer
         return answer
 

@@ -30,10 +30,10 @@ def times_above(case: Case, replica: Replica) -> dict[str, float]:
         return {}
     assert case.card is not None
     floors, step = Floors(case, case.card, replica, load), replica.step
-    found = {}
+    least = {}
     if replica.role != "prefill" and load.decode_tok_per_s:
-        found["decode steps"] = step.decode_s / floors.decode_floor_s()
+        least["decode steps"] = step.decode_s, floors.decode_floor_s()
     if replica.role != "decode":
-        found["prompts"] = step.prefill_s / floors.prefill_floor_s()
-    found["busy time"] = replica.utilisation / floors.busy()
-    return found
+        least["prompts"] = step.prefill_s, floors.prefill_floor_s()
+    least["busy time"] = replica.utilisation, floors.busy()
+    return {what: own / floor for what, (own, floor) in least.items() if floor > 0}

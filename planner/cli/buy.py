@@ -12,6 +12,9 @@ from planner.cli.help import arg, opt
 SAID = ("slo_relaxed", "precision", "unsound", "not_started", "not_listed")
 """Warnings that are printed: those of what is promised. The plan has them all."""
 
+OWN_SHARE = 0.5
+"""Of the time limit, for the purchase itself where what would change it is looked for, too."""
+
 ROUNDED = 1e-6
 """Share of the gap that rounding leaves."""
 
@@ -30,7 +33,7 @@ def buy(
         float, opt("--years", "Of use, over which bought nodes are paid.", min=0.1, max=20.0)
     ] = 4.0,
     outlook: Annotated[
-        bool, opt("--outlook", "Also prices at which the mix changes, and the mixes for more (minutes).")
+        bool, opt("--outlook", "Also prices at which the mix changes, and the mixes for more.")
     ] = False,
     workload: o.WorkloadOpt = "chat",
     isl: o.IslOpt = None,
@@ -69,8 +72,8 @@ def buy(
     from planner.reading.figures import rounded
 
     with whole_file(output) if output is not None else nullcontext() as file, Status() as status:
-        wish = asked_of(model, budget, status, **question)
-        found, offered = bought(cluster, prices, wish, years)
+        wish = asked_of(model, budget, status, **question).begun()
+        found, offered = bought(cluster, prices, wish.soon(OWN_SHARE) if outlook else wish, years)
         if outlook:
             from planner.buy.outlook import outlook as looked_at
 

@@ -15,7 +15,7 @@ On the CPU or over PCIe is not a placement: each step takes the faster (`planner
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -254,7 +254,7 @@ def _alike(a: float, b: float) -> bool:
     return a == b or abs(a - b) <= 1e-12 * min(a, b)
 
 
-@cache
+@lru_cache(maxsize=256)
 def groups(sizes: tuple[float, ...]) -> list[tuple[int, int]]:
     """By rising bytes all that can be streamed of layers of `sizes` bytes, as (group, streamed of each
     group): of the ways to stream as much the one with the fewest next to each other, as the GPU computes

@@ -33,6 +33,10 @@ def purchase(found: Purchase) -> RenderableType:
     parts += [Text(""), _nodes(found), Text(""), *(Text(line) for line in _serves(found))]
     if found.break_even:
         parts += [Text(""), *_prices(found.break_even, money)]
+    if found.unpriced:
+        offers = counted(found.unpriced, "offer")
+        late = f"the time was over before prices of {offers} were looked for: --time-limit with more seconds"
+        parts += [Text(""), Text(late, style="dim")]
     if found.more:
         parts += [Text(""), *_more(found.more, money, "rate" if found.rate_rps else "budget")]
     return Group(*parts)

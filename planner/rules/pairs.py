@@ -70,6 +70,9 @@ LIKE_ATTENTION: Final[dict[tuple[str, str], dict[str, str]]] = {
 """The attention backend that vLLM takes by itself, by kind of attention and precision of the cache: the first
 of its list that has the compute capability, the precision and sinks. Not listed: pairs of one generation."""
 
+KEPT: Final = 1 << 13
+"""Answers on sides that are kept: some hundred a plan."""
+
 PLUGINS: Final = {"gaudi2", "gaudi3", "tpu"}
 """Generations that vLLM runs on by plugins, with connectors of their own."""
 
@@ -146,7 +149,7 @@ class Cached:
         return Cached(kind, heads, latent, windows, indexed, compressed, recurrent)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=KEPT)
 def unpaired(prefill: Side, decode: Side, model: Cached) -> str | None:
     """Why `decode` cannot go on with the caches of `prefill`, with the source, or None: they are a pair."""
     if prefill.engine != decode.engine:
@@ -162,7 +165,7 @@ def unpaired(prefill: Side, decode: Side, model: Cached) -> str | None:
     return rules[prefill.engine](prefill, decode, model)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=KEPT)
 def no_role(role: Role, side: Side, model: Cached) -> str | None:
     """Why a server cannot have `role`, with whatever partner, with the source, or None."""
     if role == "mixed":

@@ -6,12 +6,16 @@ import pytest
 
 from planner.buy import find as module
 from planner.buy import outlook as looking
+from planner.buy import shortlist as short
 from planner.buy.find import on_its_own
 from planner.buy.outlook import Prices, more, outlook
 from planner.errors import Infeasible, OutOfTime
-from tests.buy.test_buy import UNLIKE, asked
+from planner.plans.schema import OUT_OF_TIME, Cap
+from tests.buy.test_buy import UNLIKE, asked, asking
 
 __all__ = ["asked"]
+
+DEARER = UNLIKE + "  - {name: dear, device: l4, gpus_per_node: 1, price_usd_per_hour: 0.9, count: 3}\n"
 
 
 def broken_off(*_, **__):
@@ -23,9 +27,9 @@ def interrupted(plan):
     return plan.model_copy(update={"proof": plan.proof.model_copy(update={"status": "interrupted"})})
 
 
-@pytest.fixture
-def purchase(asked):
-    return asked(None, UNLIKE, rate=7.0)
+@pytest.fixture(scope="module")
+def purchase(tmp_path_factory):
+    return asking(tmp_path_factory.mktemp("offers"))(None, UNLIKE, rate=7.0)
 
 
 def test_what_is_found_first_is_bought_where_the_search_is_broken_off(purchase, monkeypatch):
@@ -90,8 +94,10 @@ def test_more_is_looked_at_where_a_search_has_proven_nothing_and_what_would_do_i
 @pytest.mark.parametrize("where", ["break_evens", "more"])
 def test_broken_off_while_looking_further_the_purchase_stays_and_says_so(purchase, monkeypatch, where):
     found, offered, wish = purchase
-    for name in ("break_evens", "more"):
-        monkeypatch.setattr(looking, name, broken_off if name == where else lambda *_: ["some"])
+    some = {"break_evens": (["some"], 0), "more": ["some"]}
+    for name, found_there in some.items():
+        given = broken_off if name == where else lambda *_, own=found_there: own
+        monkeypatch.setattr(looking, name, given)
     told = outlook(found, offered, wish)
 
     assert (told.plan.proof.status, told.bought) == ("interrupted", found.bought)
@@ -113,3 +119,55 @@ def test_ctrl_c_in_a_mix_is_heard(purchase, monkeypatch):
     monkeypatch.setattr(looking, "affordable", lambda *_: interrupted(found.plan))
     with pytest.raises(KeyboardInterrupt):
         list(more(offered, wish))
+
+
+def test_of_many_offers_the_plan_on_a_few_stands_where_the_time_ends(asked, monkeypatch):
+    def late(*_):
+        raise OutOfTime("late")
+
+    monkeypatch.setattr(short, "MANY", 2)
+    monkeypatch.setattr(module, "affordable", late)
+    found, _, _ = asked("1.5$/h", DEARER)
+
+    assert {each.offer for each in found.bought} == {"small"}
+    assert (found.offers, found.in_time) == (3, False)
+    monkeypatch.setattr(short, "MANY", 4)
+    with pytest.raises(OutOfTime):
+        asked("1.5$/h", DEARER)
+
+
+@pytest.mark.parametrize(
+    ("late", "own", "stands"), [(False, 0.5, "whole"), (True, 0.5, "few"), (True, 2.0, "whole")]
+)
+def test_the_better_stands_where_the_whole_market_was_looked_at_in_part(
+    asked, purchase, monkeypatch, late, own, stands
+):
+    """For a budget, whose plans serve requests/s."""
+    space = purchase[0].plan.proof.space
+    caps = [Cap(what=OUT_OF_TIME, value=1, binds=True)] if late else []
+    proof = purchase[0].plan.proof.model_copy(
+        update={
+            "sense": "max",
+            "objective": own,
+            "chosen": None,
+            "space": space.model_copy(update={"caps": caps}),
+        }
+    )
+    whole = purchase[0].plan.model_copy(update={"proof": proof})
+    few = whole.model_copy(update={"proof": proof.model_copy(update={"objective": 1.0})})
+    monkeypatch.setattr(short, "MANY", 2)
+    monkeypatch.setattr(module, "affordable", lambda *_: whole)
+    monkeypatch.setattr(module, "_on_few", lambda *_: few)
+
+    found = module.in_time_for(purchase[1], purchase[2])
+    assert found is {"whole": whole, "few": few}[stands]
+
+
+def test_what_would_change_a_purchase_is_looked_for_within_its_time(purchase, monkeypatch):
+    found, offered, wish = purchase
+    over = replace(wish, until=0.0)
+    told = outlook(found, offered, over)
+
+    assert (list(told.break_even), told.unpriced) == ([], 2)
+    assert [each.bought for each in told.more] == [None, None, None]
+    assert told.plan is found.plan
