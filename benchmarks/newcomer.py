@@ -74,7 +74,8 @@ def run(command: str, stdin: str = "") -> tuple[int, str]:
     from planner.cli import app
 
     said, piped = io.StringIO(), io.TextIOWrapper(io.BytesIO(stdin.encode()))
-    with redirect_stdout(said), redirect_stderr(said), patch.object(sys, "stdin", piped):
+    kept = patch.dict(os.environ, {"XDG_STATE_HOME": str(Path.cwd() / "state")})
+    with redirect_stdout(said), redirect_stderr(said), patch.object(sys, "stdin", piped), kept:
         code = app.run(shlex.split(command))
     return code, said.getvalue()
 

@@ -6,6 +6,7 @@ A section that would not fit is cut from its end, the least important first, and
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -71,6 +72,7 @@ def sections(plan: Plan, kept: bool) -> list[Section]:
         Section("", [headline(plan)]),
         Section("", expected(plan), least=4, lead=True),
         Section("", run, least=min(len(run), 4), lead=True),
+        Section("Start", starting_line(plan), least=0),
         Section("Replayed", titled("Replayed", promised(plan))),
         Section("Survives", titled("Survives", lasting(plan))),
         Section("Instead", titled("Instead", list(instead(plan)))),
@@ -79,13 +81,14 @@ def sections(plan: Plan, kept: bool) -> list[Section]:
         Section("Assumed", titled("Assumed", list(filter(None, [assumed_briefly(plan)])))),
         Section("Next", titled("Next", following(plan, kept))),
     ]
-    shown = [section for section in told if section.lines]
-    first = next((i for i, section in enumerate(shown) if section.title), len(shown))
-    return [replace(section, lead=section.lead or i == first) for i, section in enumerate(shown)]
+    return [section for section in told if section.lines]
 
 
-CUT_FIRST = ("Assumed", "Untried", "Instead", "")
+CUT_FIRST = ("Assumed", "Untried", "Start", "Instead", "")
 """Titles of the sections that lose lines where there are too many, in turn."""
+
+WHOLE = ("Start",)
+"""Sections of which a part is of no use."""
 
 
 def fitted(told: Sequence[Section]) -> list[Text]:
@@ -94,19 +97,23 @@ def fitted(told: Sequence[Section]) -> list[Text]:
     for title in CUT_FIRST:
         for i in reversed(range(len(own))):
             cut = False
+            if own[i].title == title and title in WHOLE and _height(own) > HEIGHT:
+                own[i] = replace(own[i], lines=[])
             while own[i].title == title and len(own[i].lines) > own[i].least and _height(own) > HEIGHT:
                 own[i], cut = own[i].without_last(), True
             if cut and own[i].lines:
                 own[i] = replace(own[i], lines=[*own[i].lines[:-1], _cut(own[i].lines[-1])])
     lines = list[Text]()
-    for section in own:
-        lines += [Text()] * (section.lead and bool(section.lines))
+    for i, section in enumerate(own):
+        first_titled = bool(section.title) and not any(s.title and s.lines for s in own[:i])
+        lines += [Text()] * bool(section.lines and (section.lead or first_titled))
         lines += section.lines
     return lines
 
 
 def _height(told: Sequence[Section]) -> int:
-    return sum(section.height for section in told if section.lines)
+    titled_too = any(section.title and section.lines for section in told)
+    return sum(section.height for section in told if section.lines) + titled_too
 
 
 MORE = " … (--details)"
@@ -271,6 +278,14 @@ def _chains(plan: Plan) -> Iterator[str]:
         yield f"  {say.percent(sum(c.share for c in rest))} of requests   {len(rest)} more chains (--details)"
 
 
+def starting_line(plan: Plan) -> list[Text]:
+    """The command of a server that stands alone, as a shell takes it."""
+    one = plan.replicas[0] if len(plan.replicas) == 1 and plan.replicas[0].count == 1 else None
+    if one is None or one.launch is None or not one.launch.argv or one.launch.files:
+        return []
+    return titled("Start", [shlex.join(one.launch.argv)])
+
+
 def promised(plan: Plan) -> list[str]:
     """What a replay of the arrivals achieved, where one sized the plan."""
     return [replayed_briefly(plan, plan.replayed)] if plan.replayed else []
@@ -341,6 +356,10 @@ def _one_more(plan: Plan, price: Price) -> str:
     return f"{step}: {sign}{say.rate(price.worth, price.unit)} ({sign}{share})"
 
 
+BETTER = {"USD/h": "cheaper", "W": "with less power", "s": "quicker", "GPUs": "with fewer GPUs"}
+"""What a better plan would be, by the unit of the goal."""
+
+
 def proven(plan: Plan) -> str:
     """How much better another plan may be, among what."""
     p = plan.proof
@@ -351,8 +370,9 @@ def proven(plan: Plan) -> str:
         return f"planned with other models, whose proof is of all together, among {tried}"
     gap = abs(p.bound - p.own) / abs(p.own) if p.own else p.gap
     left = _left_out(p.space.caps)
-    far = "nothing" if gap < LEAST else f"at most {say.percent(gap)}"
-    said = f"{far} better among {tried}{left}"
+    better = BETTER.get(p.unit, "better")
+    far = f"nothing {better}" if gap < LEAST else f"at most {say.percent(gap)} {better}"
+    said = f"{far} among {tried}{left}"
     if p.status in ("optimal", "within_gap"):
         return said
     limit_s = float(plan.problem.options.get("time_limit_s", 0.0))

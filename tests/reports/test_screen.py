@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from planner.plans.schema import Alternative, Evidence, Plan
+from planner.plans.schema import Alternative, Evidence, Launch, Plan
 from planner.reports import screen
 from tests.reports.samples import MIXED, ONE_NODE, STOPPED
 
@@ -98,3 +98,21 @@ def test_what_is_cut_is_the_least_important() -> None:
     assert len(lines) == 24
     assert sum("answer" in line for line in lines) == 12
     assert lines[-1].endswith("… (--details)")
+
+
+def test_a_server_that_stands_alone_is_started_by_the_line_that_is_shown() -> None:
+    launch = Launch(argv=["vllm", "serve", "a model"], engine_versions=">=0.23", env={}, notes=[])
+    alone = ONE_NODE.replicas[0].model_copy(update={"count": 1, "launch": launch})
+
+    lines = shown(ONE_NODE.model_copy(update={"replicas": [alone]}))
+
+    assert "Start     vllm serve 'a model'" in lines
+
+
+def test_a_command_that_does_not_fit_is_left_out_whole() -> None:
+    start = screen.Section("Start", screen.titled("Start", ["word " * 60]), least=0)
+    answer = screen.Section("", screen.titled("", ["answer"] * 22), least=22)
+
+    lines = [line.plain for line in screen.fitted([answer, start])]
+
+    assert lines == [" " * 10 + "answer"] * 22
