@@ -76,6 +76,7 @@ class Ask:
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
     power_limits: Mapping[str, Sequence[float]] = field(default_factory=dict)  # by class: watts of a GPU
     most_sequences: Mapping[str, float] = field(default_factory=dict)  # of a server, by class
+    queue_z: float | None = None  # deviations of prompts in queues; None: as many as of all else
 
     @property
     def counts(self) -> Counts:
@@ -114,6 +115,7 @@ class Ask:
         return Setup(
             *(model, designs, memory, mix, self.promise, budget, reserves, self.risk_z, self.keep, place),
             busiest=self.busiest,
+            queue_z=self.queue_z,
             most_sequences=min((self.most_sequences.get(n.id, np.inf) for n in classes), default=np.inf),
         )
 

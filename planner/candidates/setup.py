@@ -55,6 +55,7 @@ class Setup:
     left_out: int = 0  # designs that the engine accepts and that are not offered
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
     most_sequences: float = np.inf  # that decode at once on one server, where its engine is told
+    queue_z: float | None = None  # deviations by which queues are kept; None: as many as of all else
 
     def only(self, index: Ints, share: Floats | None = None) -> Setup:
         """This setup with the designs of `index` alone, under the mix of `share` (w,) where it is given."""
@@ -109,7 +110,8 @@ class Setup:
     @cached_property
     def slowest(self) -> Floats:
         """Times as long as predicted that prompts take at the edge of the risk, (n,)."""
-        return np.asarray(np.exp(self.risk_z * self.model.sigma_prompts(self.designs)))
+        z = self.risk_z if self.queue_z is None else self.queue_z
+        return np.asarray(np.exp(z * self.model.sigma_prompts(self.designs)))
 
     @cached_property
     def prompt_bytes(self) -> Floats:

@@ -104,14 +104,15 @@ def _at(asked: Asked, question: Question, chosen: Found, risk: float, limits: Li
 
 
 def _tighter(asked: Asked, question: Question, chosen: Found, risk: float) -> Pool:
-    """Candidates of the best designs at another risk, none of them with what `chosen` does without; their
-    ids say so, as the question has columns of the same sizes."""
+    """Candidates of the best designs at another risk, but of queues, none of them with what `chosen` does
+    without; their ids say so, as the question has columns of the same sizes."""
     options, keep = asked.options.model_copy(update={"risk": risk}), _like(chosen)
     near = nearby(question, chosen.pool, chosen.solution.least, worst_of(question, chosen))
     may = [c for c in foremost(near, chosen.solution.least, question.sign).candidates if keep(c)]
     keys = {replace(c.key, level=0, draft="", power=0.0) for c in may}
     among = replace(near, candidates=tuple(may), made={k: m for k, m in near.made.items() if k in keys})
-    ask, levels = ask_of(replace(asked, options=options)), {c.level for c in may} - {0}
+    ask = replace(ask_of(replace(asked, options=options)), queue_z=ask_of(asked).risk_z)
+    levels = {c.level for c in may} - {0}
     roles = [role for role in ROLES if any(c.role == role for c in may)]
     pool = anew(among, chosen.cluster.classes, ask, roles, levels, {c.design for c in may})
     sure = f" risk {risk:g}"
