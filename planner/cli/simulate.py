@@ -30,7 +30,8 @@ def simulate(
     ] = None,
     seed: Annotated[int, opt("--seed", "Of what is drawn.", "N", min=0)] = 0,
     routing: Annotated[
-        Literal["planned", "least-load", "prefix-aware"], opt("--routing", "How requests find their servers.")
+        Literal["planned", "least-load", "prefix-aware", "random"],
+        opt("--routing", "How requests find their servers."),
     ] = "planned",
     fail: Annotated[
         list[str] | None, opt("--fail", "A server of a group that fails then; repeatable.", "GROUP@SECOND")

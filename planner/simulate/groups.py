@@ -112,7 +112,7 @@ class Servers:
         model, designs = self.model(replica)
         rate = self.rates[replica.id] / (replica.count * replica.attn_dp)
         budget, asked = replica.max_batched_tokens or self._budget(replica), self._asked(replica, rate)
-        made = leveled(replica, model, designs, asked, float(rate.sum()), budget)
+        made = leveled(replica, model, designs, asked, rate, budget, self.workload.loop)
         return OwnStep(model, asked, budget, made)
 
     def group(self, replica: Replica) -> Group:

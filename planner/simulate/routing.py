@@ -4,13 +4,15 @@
 its share), and inside a group the server with the fewest unfinished requests. *least-load*: of all servers
 that any way of the bucket begins at, the one with the fewest unfinished requests for what the plan sends it.
 *prefix-aware*: the server that has most of the prompt in its cache, as long as loads are even; else as
-least-load (the rule of SGLang's router, with its thresholds as defaults).
+least-load (the rule of SGLang's router, with its thresholds as defaults). *random*: any way and any server,
+by the plan's shares: what the plan's formulas are for, as each server then has random arrivals of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Literal, Protocol
 
 from planner.errors import InputError
@@ -18,7 +20,7 @@ from planner.simulate.loop import Machine
 from planner.simulate.pools import Load, Pool
 from planner.simulate.server import Server
 
-Routing = Literal["planned", "least-load", "prefix-aware"]
+Routing = Literal["planned", "least-load", "prefix-aware", "random"]
 
 APART, TIMES = 64, 1.5
 """Loads are uneven where servers differ by more than so many requests and by more than so many times."""
@@ -128,6 +130,24 @@ class PrefixAware(LeastLoad):
         return min(servers, key=lambda each: (-_known(each[1], request), self.crowd(each)))
 
 
+class AtRandom(Planned):
+    """To any server, whatever waits there, by what the plan sends it."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.rng = Random(0)
+
+    def first(self, request: int) -> tuple[Way, Machine] | None:
+        alive = self.view.alive(request)
+        if not alive:
+            return None
+        way = self.rng.choices(alive, [self.part(way) for way in alive])[0]
+        return way, self.choose(self.view.pools[way.first])
+
+    def choose(self, pool: Pool) -> Machine:
+        return self.rng.choice(pool.servers)
+
+
 def _known(server: Machine, request: int) -> int:
     cache = server.cache if isinstance(server, Server) else None
     return cache.match(request) if cache is not None else 0
@@ -137,6 +157,7 @@ ROUTERS: dict[str, Callable[[View], Router]] = {
     "planned": Planned,
     "least-load": LeastLoad,
     "prefix-aware": PrefixAware,
+    "random": AtRandom,
 }
 
 
