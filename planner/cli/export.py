@@ -25,7 +25,9 @@ def export(
             "TARGET",
         ),
     ],
-    output: Annotated[str, opt("--output -o", "A new folder, or an empty one.", "DIR")],
+    output: Annotated[
+        str | None, opt("--output -o", "A new folder, or an empty one. [default: the target's name]", "DIR")
+    ] = None,
     force: Annotated[
         bool, opt("--force", "Write into a folder that has files, over those of the same name.")
     ] = False,
@@ -44,7 +46,7 @@ def export(
     from planner.errors import InputError
     from planner.reading.new_files import beside
 
-    plan = last(plan)
+    plan, output = last(plan), to if output is None else output
     found = _files(plan, to)
     for name in found:
         inside = PurePath(name)

@@ -11,13 +11,22 @@ if TYPE_CHECKING:
     from planner.plans.schema import Plan
 
 
+DEFAULT = "report.html"
+
+WRITTEN_BY, HEAD_BYTES = b'name="generator" content="meshwright', 4096
+"""What the head of a page says that was written here, and bytes in which it stands."""
+
+
 def report(
     plans: Annotated[
         list[str] | None,
         arg("PLAN.json…", "Plans, as `plan -o` writes them; without: the last one made.", show_default=False),
     ] = None,
     *,
-    output: Annotated[str, opt("--output -o", "A name that ends in .html, .svg or .png.", "FILE")],
+    output: Annotated[
+        str | None,
+        opt("--output -o", f"A name that ends in .html, .svg or .png. [default: {DEFAULT}]", "FILE"),
+    ] = None,
     curve: Annotated[
         str | None, opt("--curve", "A curve around the plans, as `pareto -o` writes it.", "CURVE.json")
     ] = None,
@@ -30,6 +39,7 @@ def report(
 
     \b
     Examples:
+      meshwright report
       meshwright report plan.json -o report.html
       meshwright report today.json tomorrow.json -o compared.html
       meshwright report plan.json -o cluster.svg
@@ -41,6 +51,8 @@ def report(
     from planner.reports.page.curve import read_curve
     from planner.reports.page.forms import FORMS
 
+    if output is None:
+        output = _unnamed()
     form = FORMS.get(Path(output).suffix.lower())
     if form is None:
         raise InputError(
@@ -51,6 +63,22 @@ def report(
         around = None if curve is None else read_curve(curve)
         file.write(form([plan for _, plan in read], [name for name, _ in read], around))
     note(f"written to {output}")
+
+
+def _unnamed() -> str:
+    """The file of a report that was given no name: never one that is not a report. Raises InputError."""
+    from planner.errors import InputError
+
+    try:
+        with Path(DEFAULT).open("rb") as file:
+            ours = WRITTEN_BY in file.read(HEAD_BYTES)
+    except FileNotFoundError:
+        ours = True
+    except OSError:
+        ours = False
+    if not ours:
+        raise InputError(f"`{DEFAULT}` is there, and no report of ours", "-o", "name another file with -o")
+    return DEFAULT
 
 
 def _warned(plan: Plan) -> Plan:

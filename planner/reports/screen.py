@@ -394,7 +394,7 @@ def following(plan: Plan, kept: bool) -> list[str]:
     others = "meshwright explain, simulate, report: of this plan, which is kept"
     if plan.chains or not any(r.launch and r.launch.argv for r in plan.replicas):
         return [others]
-    return [f"meshwright export --to {TARGETS.get(target, target)} -o serve", others]
+    return [f"meshwright export --to {TARGETS.get(target, target)}", others]
 
 
 MEASURED = "measured"

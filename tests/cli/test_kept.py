@@ -84,3 +84,31 @@ def test_a_planted_link_is_replaced_not_followed(state: Path, tmp_path: Path) ->
 
     assert victim.read_text() == "mine"
     assert not state.is_symlink()
+
+
+def test_a_report_has_a_name_of_its_own_and_spares_what_it_did_not_write(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app.run(ASKED)
+
+    assert app.run(["report"]) == 0
+    first = (tmp_path / "report.html").stat().st_mtime_ns
+    assert app.run(["report"]) == 0
+    assert (tmp_path / "report.html").stat().st_mtime_ns != first
+
+    (tmp_path / "report.html").write_text("a page of somebody else's")
+    assert app.run(["report"]) == 2
+    assert "name another file with -o" in capsys.readouterr().err
+    assert (tmp_path / "report.html").read_text() == "a page of somebody else's"
+
+
+def test_an_export_goes_into_a_folder_of_the_targets_name(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app.run(ASKED)
+
+    assert app.run(["export", "--to", "vllm"]) == 0
+    assert (tmp_path / "vllm" / "README.md").exists()
+    assert app.run(["export", "--to", "vllm"]) == 2, "the folder has files now"
