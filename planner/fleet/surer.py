@@ -1,10 +1,10 @@
 """Among fleets of one price the surer one: the question once more, at smaller risks.
 
 A search for the least cost stops at a fleet that keeps its limits with the chance asked for, 80 %, though
-another of as many GPUs of the same price may keep them nearly always. Where dollars or GPUs are minimised
-such fleets are many, as both come in whole nodes and replicas. The fleet taken costs no more, uses no more
-GPUs and has no more kinds of replica; of two that are equally sure the quicker one is taken, of two that are
-as quick the one of fewer kinds, then of fewer watts.
+another of the same price may keep them nearly always, if with GPUs of its nodes that would be idle. Where
+dollars or GPUs are minimised such fleets are many, as both come in whole nodes and replicas. The fleet taken
+has no worse objective and no more kinds of replica; of two that are equally sure the quicker one is taken, of
+two that are as quick the one of fewer kinds, then of fewer watts.
 """
 
 from __future__ import annotations
@@ -138,10 +138,8 @@ def _like(chosen: Found) -> Callable[[Candidate], bool]:
 
 
 def _as_cheap(question: Question, chosen: Found) -> Question:
-    """The question of fleets with no worse objective than `chosen`, no more GPUs and no more kinds."""
-    gpus = sum(c.gpus * chosen.solution.replicas[c.id] for c in _run(chosen))
-    budget = question.budget.model_copy(update={"gpus": gpus})  # `chosen` keeps what was asked
-    return replace(question, worst=worst_of(question, chosen), budget=budget, most_kinds=kinds(chosen))
+    """The question of fleets with no worse objective than `chosen` and no more kinds."""
+    return replace(question, worst=worst_of(question, chosen), most_kinds=kinds(chosen))
 
 
 def worst_of(question: Question, chosen: Found) -> float:
