@@ -11,6 +11,7 @@ else.
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
 import json
 import os
@@ -18,15 +19,18 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
+from typing import IO, Any
 
 from benchmarks.fuzz.samples import CLOUD, DAY
 from benchmarks.fuzz.writing import written
@@ -51,11 +55,25 @@ WRITERS = {
     "schedule": f"{SCHEDULE} -o out.csv",
     "simulate": "simulate plan.json --requests 3000 -o out.csv",
     "sweep": "sweep sweep.yaml -o out -j 2",
+    "sweep to CSV": "sweep sweep.yaml -o out.csv -j 2",
+    "sweep to Parquet": "sweep sweep.yaml -o out.parquet -j 2",
+    "sweep by Dask": "sweep sweep.yaml -o out --backend dask --address 127.0.0.1:{dask}",
+    "sweep by Ray": "sweep sweep.yaml -o out --backend ray --address 127.0.0.1:{ray}",
+    "replan": "replan chains.json --without t4-0 -o out",
+    "pareto": f"pareto {PLAN.removeprefix('plan ')} --points 3 -o out.csv",
+    "report": "report plan.json -o out.html",
 }
-OUT = {"schedule": "out.csv", "simulate": "out.csv"}
+NEEDS = {"sweep to Parquet": "pyarrow", "sweep by Dask": "distributed", "sweep by Ray": "ray"}
+"""Packages that a command is tried with only where they are installed."""
+
+OUT = {"schedule": "out.csv", "simulate": "out.csv", "sweep to CSV": "out.csv", "pareto": "out.csv",
+       "sweep to Parquet": "out.parquet", "report": "out.html"}  # fmt: skip
 """Where a command writes that looks at the ending of a name."""
-RESUMED = {"out.part"}
-"""What a sweep that was killed goes on from."""
+READY_S = 20.0
+"""Until a cluster of workers stands."""
+
+RESUMED = {"out.part", "out.jsonl", "out.jsonl.part"}
+"""What a sweep that was killed goes on from; beside a table of its rows they stand as JSON."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +177,10 @@ def main() -> int:
         folder = Path(name)
         prepared(folder)
         print("| command | killed | file whole | wrong |\n|---|---|---|---|")
-        for command in (c for c in WRITERS if given.only in c):
+        missing = {c for c, package in NEEDS.items() if find_spec(package) is None}
+        for command in missing:
+            print(f"| {command} | 0 | {NEEDS[command]} is not installed | 0 |")
+        for command in (c for c in WRITERS if given.only in c and c not in missing):
             faults, done = killed(command, folder, given.kills, random.Random(given.seed))
             wrong += len(faults)
             print(
@@ -197,6 +218,42 @@ def prepared(folder: Path) -> None:
         for k in range(20):
             zipped.writestr(f"{k}.npy", bytes(10**8))
     run(f"{PLAN} --rate 0.5 -o plan.json", folder).wait()
+    run("plan --gpus 2xL4,1xT4 -m qwen3-8b --engine chains -o chains.json", folder).wait()
+
+
+@contextmanager
+def serving(command: str) -> Iterator[str]:
+    """The command line with the port of the cluster of workers that it asks, which stands meanwhile."""
+    line, port = WRITERS[command], str(free_port())
+    python, env = [sys.executable, "-m"], {**os.environ, "PYTHONPATH": str(REPO)}
+    programs: list[list[str]] = []
+    if "{dask}" in line:
+        at, quiet = f"127.0.0.1:{port}", ["--no-dashboard"]
+        programs = [
+            [*python, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, *quiet]
+        ]
+        programs += 2 * [
+            [*python, "distributed.cli.dask_worker", at, "--nthreads", "1", "--no-nanny", *quiet]
+        ]
+    elif "{ray}" in line:
+        ray = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--port", port, "--block"]
+        programs = [[*ray, "--num-cpus", "2", "--include-dashboard", "false"]]
+    quiet_io = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    running = [subprocess.Popen(words, env=env, **quiet_io) for words in programs]  # type: ignore[call-overload]
+    try:
+        if running:
+            time.sleep(READY_S)
+        yield line.format(dask=port, ray=port)
+    finally:
+        for process in running:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
 
 
 def run(
@@ -212,9 +269,17 @@ def run(
 
 def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tuple[list[str], int]:
     """What was wrong after each kill of a command, and how often the new file stood there."""
+    with serving(command) as line:
+        return killed_at(command, line, folder, kills, chance)
+
+
+def killed_at(
+    command: str, line: str, folder: Path, kills: int, chance: random.Random
+) -> tuple[list[str], int]:
+    """The same of this command line."""
     out, files = folder / OUT.get(command, "out"), {p.name for p in folder.iterdir()}
     began = time.monotonic()
-    run(WRITERS[command], folder).wait()
+    run(line, folder).wait()
     took_s, faults, done = time.monotonic() - began, list[str](), 0
     good = contents(out)
     for kind in SIGNALS:
@@ -224,7 +289,7 @@ def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tup
             out.unlink(missing_ok=True)
             if not old:
                 out.write_text("old\n", encoding="utf-8")
-            process = run(WRITERS[command], folder)
+            process = run(line, folder)
             time.sleep(chance.uniform(0.4, 1.2) * took_s)
             process.send_signal(kind)
             process.communicate(timeout=60)
@@ -233,9 +298,10 @@ def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tup
             if found not in (good, {} if old else {out.name: "old\n"}) and not broken_off(found):
                 faults.append(f"{kind.name}: a file is torn: {sorted(found)[:3]}")
             left = {p.name for p in folder.iterdir()} - {out.name} - files
-            if command == "sweep":
+            if "sweep" in command:
                 left -= RESUMED
-                (folder / "out.part").unlink(missing_ok=True)
+                for name in RESUMED:
+                    (folder / name).unlink(missing_ok=True)
             left -= {name for name in left if name.startswith(f".{out.name}.")}  # the next writer's to remove
             if left:
                 faults.append(f"{kind.name}: left behind: {sorted(left)[:3]}")
@@ -246,7 +312,7 @@ def killed(command: str, folder: Path, kills: int, chance: random.Random) -> tup
                 os.killpg(process.pid, signal.SIGKILL)
     shutil.rmtree(out, ignore_errors=True)
     out.unlink(missing_ok=True)
-    run(WRITERS[command], folder).wait()
+    run(line, folder).wait()
     if left := [p.name for p in folder.iterdir() if p.name.startswith(".")]:
         faults.append(f"left behind: {left[:3]}")
     shutil.rmtree(out, ignore_errors=True)
@@ -273,12 +339,27 @@ def untimed(file: Path) -> list[str]:
     """Lines, but for seconds."""
     import re
 
+    if file.suffix in (".csv", ".parquet"):
+        return _columns(file)
     text = file.read_text(encoding="utf-8")
     return (
         [text]
         if text == "old\n"
         else re.sub(r'"(seconds|took_s)": [\d.e-]+', '"seconds": 0', text).splitlines()
     )
+
+
+def _columns(file: Path) -> list[str]:
+    """Columns of a table, but for those of seconds; of one that is no table its bytes."""
+    raw = file.read_bytes()
+    if file.suffix == ".parquet" and raw[:4] == b"PAR1":
+        import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        table: dict[str, Any] = pyarrow.parquet.read_table(file).to_pydict()
+        return [f"{name}: {values}" for name, values in table.items() if "seconds" not in name]
+    rows = list(csv.reader(raw.decode().splitlines()))
+    kept = [i for i, name in enumerate(rows[0] if rows else []) if "seconds" not in name]
+    return [str([row[i] for i in kept if i < len(row)]) for row in rows]
 
 
 def alive(group: int, patience_s: float = 5.0) -> bool:

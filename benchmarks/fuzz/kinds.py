@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -205,6 +206,8 @@ KINDS = (
     Kind("measured", "m.csv", "calibrate m.csv -o out.yaml", table("measured.csv")),
     Kind("trace", "t.csv", f"plan {SMALL} --trace t.csv", table("trace.csv")),
     Kind("trace, lines", "t.jsonl", f"plan {SMALL} --trace t.jsonl", samples.trace_lines),
+    *([Kind("trace, Parquet", "t.parquet", "workload t.parquet -o w.yaml", samples.parquet)]
+      if find_spec("pyarrow") else []),
     Kind("workload of a trace", "t.csv", "workload t.csv -o w.yaml", table("trace.csv")),
     Kind("workload of lines", "t.jsonl", "workload t.jsonl --slot 1", samples.trace_lines),
     Kind("workload with traffic", "w.yaml", f"plan {SMALL} -w w.yaml", lambda: summary("trace.csv")),

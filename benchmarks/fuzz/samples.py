@@ -205,6 +205,22 @@ def npy() -> bytes:
     return buffer.getvalue()
 
 
+def parquet() -> bytes:
+    """A trace in Parquet, where pyarrow is there."""
+    import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    columns = {
+        "arrival_s": [0.5 * i for i in range(60)],
+        "prompt_tokens": [600 + i for i in range(60)],
+        "output_tokens": [40 + i for i in range(60)],
+        "prefix_blocks": [[i // 3, i] for i in range(60)],
+    }
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
+    return buffer.getvalue()
+
+
 def npz() -> bytes:
     """The same with a name."""
     buffer = io.BytesIO()

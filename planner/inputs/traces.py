@@ -17,7 +17,6 @@ after minutes, not for burstiness.
 from __future__ import annotations
 
 import gzip
-import importlib
 import io
 import zlib
 from collections.abc import Callable, Sequence
@@ -31,6 +30,7 @@ import numpy as np
 from planner.errors import InputError, squash
 from planner.inputs.long_traces import Tell, is_long, read_long
 from planner.inputs.numbers import NOT_NEGATIVE, TOKENS, number, whole
+from planner.inputs.parquet import BLOCKS, NEEDED, block_ids, read_columns
 from planner.inputs.tables import MAX_BYTES, parse_csv
 from planner.inputs.trace_columns import (
     COLUMNS,
@@ -168,41 +168,27 @@ def _json_lines(text: str, name: str) -> Trace:
 
 
 def _parquet(raw: bytes, name: str) -> Trace:
-    try:
-        arrow = importlib.import_module("pyarrow")
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        hint = "pip install pyarrow, or give the trace as JSONL or CSV"
-        raise InputError(f"`{name}` is Parquet, and pyarrow is not installed", name, hint) from None
-    try:
-        if parquet.read_metadata(arrow.BufferReader(raw)).num_rows > MOST_LINES:
-            raise InputError(f"`{name}` holds more than {MOST_LINES:,} requests", name)
-        table = parquet.read_table(arrow.BufferReader(raw))
-    except (arrow.ArrowException, OSError) as error:
-        raise InputError(f"cannot read `{name}`: {str(error)[:100]}", name) from None
-    needed = ("arrival_s", "prompt_tokens", "output_tokens")
-    for column in needed:
-        if column not in table.column_names:
-            raise InputError(f"column `{column}` is missing", name, f"it has {', '.join(table.column_names)}")
-    at, isl, osl = (table[c].to_numpy() for c in needed)
-    has = "prefix_blocks" in table.column_names
-    blocks = table["prefix_blocks"].to_pylist() if has else [()] * len(isl)
-    rows = []
-    size = next(
-        (s for s in (MOONCAKE, QWEN) if all(adds_up(*x, s) for x in zip(blocks, isl, strict=True))), 0
-    )
-    for i, (t, a, b) in enumerate(zip(at, isl, osl, strict=True)):
-        where = f"{name}, row {i + 1}"
-        prompt, answer = (
-            whole(int(a), "prompt_tokens", where, TOKENS),
-            whole(int(b), "output_tokens", where, TOKENS),
+    columns = read_columns(raw, name, MOST_LINES, MOST_BLOCKS)
+    at, isl, osl = (columns[c] for c in NEEDED)
+    where = [f"{name}, row {i + 1}" for i in range(len(at))]
+    rows = [
+        Request(
+            number(t, "arrival_s", place, NOT_NEGATIVE),
+            whole(a, "prompt_tokens", place, TOKENS),
+            whole(b, "output_tokens", place, TOKENS),
+            block_ids(own, place),
         )
-        rows.append(Request(number(float(t), "arrival_s", where, NOT_NEGATIVE), prompt, answer, blocks[i]))
-    if has and not size:
-        raise InputError(
-            "`prefix_blocks` are neither of 512 nor of 16 tokens: they do not add up to the prompts", name
+        for t, a, b, own, place in zip(
+            at, isl, osl, columns.get(BLOCKS, [None] * len(at)), where, strict=True
         )
-    return _trace(name, rows, size if has else 0)
+    ]
+    sizes = (s for s in (MOONCAKE, QWEN) if all(adds_up(row.blocks, row.isl, s) for row in rows))
+    if BLOCKS not in columns:
+        return _trace(name, rows, 0)
+    if size := next(sizes, 0):
+        return _trace(name, rows, size)
+    text = "`prefix_blocks` are neither of 512 nor of 16 tokens: they do not add up to the prompts"
+    raise InputError(text, name)
 
 
 def _shared(name: str, rows: Sequence[Request], groups: Sequence[str]) -> Trace:
