@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.choice.lower_rates import drawn
 from benchmarks.choice.sound import Question, answer
@@ -36,6 +37,9 @@ REQUESTS = 20_000
 POINTS = 0.02
 """Of attainment: what a promise may be off by."""
 
+BATCHES = 20
+"""Parts of a replay whose means tell how much chance there is in it."""
+
 ROUTINGS: dict[Routing, str] = {"random": "any server", "planned": "fewest first"}
 """How requests find a server of their group: as formulas have it, and as routers do."""
 
@@ -46,7 +50,8 @@ BINDS = 0.95
 @dataclass(frozen=True)
 class Kept:
     """One limit of a replayed plan: the share of requests promised, and those within the limit and within
-    the predicted time; how requests found their servers."""
+    the predicted time; how requests found their servers; `noise`: standard error of the share attained, as
+    requests that come together are alike."""
 
     question: Question
     limit: str
@@ -55,6 +60,7 @@ class Kept:
     within_predicted: float
     binds: bool
     routing: Routing = "random"
+    noise: float = 0.0
 
     @property
     def over(self) -> float:
@@ -68,7 +74,7 @@ def report(problems: int = PROBLEMS, seed: int = 0) -> str:
     found = [kept for number in range(problems) for kept in replayed(asked(seed, number))]
     seconds = time.perf_counter() - began
     plans = len({kept.question.name for kept in found})
-    lines = []
+    lines, noise = [], [k.noise for k in found if k.binds]
     for routing, words in ROUTINGS.items():
         own = [k for k in found if k.routing == routing]
         lines += [
@@ -79,6 +85,9 @@ def report(problems: int = PROBLEMS, seed: int = 0) -> str:
     heads = ("share within, less the share promised", "n", "median", f"off ≤ {POINTS:g}", f"≥ -{POINTS:g}")
     broken = (k for k in found if k.over < -POINTS)
     said = f"{problems} questions, seed {seed}, {plans} plans replayed, {seconds:.0f} s"
+    if noise:
+        most = np.percentile(noise, 90)
+        said += f"; chance in a share that binds: {np.median(noise):.3f} (median), {most:.3f} (one in ten)"
     return "\n".join([said, table(heads, lines), *(_told(k) for k in broken)])
 
 
@@ -115,7 +124,26 @@ def limits_of(question: Question, plan: Plan, run: Simulated) -> Iterator[Kept]:
         within = float(np.mean(times[~np.isnan(times)] <= predicted))
         routing: Routing = "planned" if run.routing == "planned" else "random"
         binds = predicted >= BINDS * promise.limit_ms
-        yield Kept(question, name, QUANTILE[percentile], promise.attained, within, binds, routing)
+        yield Kept(
+            question,
+            name,
+            QUANTILE[percentile],
+            promise.attained,
+            within,
+            binds,
+            routing,
+            noise_of(times <= promise.limit_ms),
+        )
+
+
+def noise_of(kept: NDArray[np.bool_]) -> float:
+    """Standard error of the mean of what comes in a row, by the means of BATCHES parts.
+
+    >>> noise_of(np.arange(1000) < 500) > 5 * noise_of(np.arange(1000) % 2 < 1)
+    True
+    """
+    parts = [part.mean() for part in np.array_split(kept, BATCHES) if len(part)]
+    return float(np.std(parts, ddof=1) / len(parts) ** 0.5) if len(parts) > 1 else 0.0
 
 
 def _line(what: str, over: list[float]) -> list[str]:
