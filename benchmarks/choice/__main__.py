@@ -61,12 +61,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--problems", type=int, help="random questions or designs")
     parser.add_argument("--seed", type=int, default=0, help="of these")
+    parser.add_argument("--gpus", type=int, help="of `lower_rates` and `percentiles`: so many at most")
+    parser.add_argument("--seconds", type=float, default=sound.SECONDS, help="time limit of a plan of these")
     told = parser.parse_args(argv)
+    sound.SECONDS = told.seconds
     asked = list(told.sections or SECTIONS)
     if not SERVING.is_dir():
         print("skipped: no measurements beside the repository", file=sys.stderr)
         asked = [name for name in asked if name in DRAWN]
     drawn = {name: partial(print_, told.problems or n, told.seed) for name, (print_, n) in DRAWN.items()}
+    if told.gpus:
+        drawn |= {name: partial(drawn[name], told.gpus) for name in ("lower_rates", "percentiles")}
     every = SECTIONS | LONG | drawn
     if asked:
         print("\n\n".join(every[name]() for name in asked))

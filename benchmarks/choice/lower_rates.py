@@ -3,10 +3,12 @@
 The random questions of `sound`, each for the most random arrivals, without what explains the plan, and again
 with `--rate` a little below what the plan shows: the same nodes serve that, by the plan itself. `--problems N
 --seed S`: how many, and which; `S:NUMBER` names a question, whatever was asked before it.
+`--gpus N`: only those of so many GPUs at most, which are soon planned.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +18,9 @@ from benchmarks.scores.render import table
 
 PROBLEMS = 10
 """Questions where nobody says how many: some two minutes. A long run has 300."""
+
+MOST_GPUS = 1000
+"""Of a question: all that are drawn have fewer."""
 
 SHARE = 0.97
 """Of the rate shown, what is asked for."""
@@ -37,10 +42,14 @@ class Pair:
         return WORDS.get(self.lower.exit_code, "error")
 
 
-def report(problems: int = PROBLEMS, seed: int = 0) -> str:
-    """Count what became of lower rates, and print those that were not served."""
-    began = time.perf_counter()
-    found = list(pairs(problems, seed))
+def report(problems: int = PROBLEMS, seed: int = 0, gpus: int = MOST_GPUS) -> str:
+    """Count what became of lower rates, and print those that were not served; of questions of `gpus` at
+    most."""
+    began, found = time.perf_counter(), list[Pair]()
+    for pair in pairs(problems, seed, gpus):
+        found.append(pair)
+        shown = f"{pair.most.question.name} {pair.what}, {len(found)} pairs"
+        print(shown, file=sys.stderr, flush=True)
     kinds = [*WORDS.values(), "error"]
     counts = [[kind, str(sum(pair.what == kind for pair in found))] for kind in kinds]
     seconds = time.perf_counter() - began
@@ -51,10 +60,12 @@ def report(problems: int = PROBLEMS, seed: int = 0) -> str:
     )
 
 
-def pairs(problems: int, seed: int) -> Iterator[Pair]:
+def pairs(problems: int, seed: int, gpus: int = MOST_GPUS) -> Iterator[Pair]:
     """Questions that have a plan, each with its lower rate."""
     for number in range(problems):
         asked = drawn(seed, number)
+        if asked is not None and asked.gpus > gpus:
+            continue
         most = answer(asked, explain=False) if asked is not None else None
         if most is not None and most.plan is not None:
             yield Pair(most, answer(lower(most), explain=False))

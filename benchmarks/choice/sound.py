@@ -67,6 +67,11 @@ class Question:
         return replace(self, options={**self.options, **options})
 
     @property
+    def gpus(self) -> int:
+        """How many GPUs it is asked of."""
+        return sum(int(entry.split("x")[0]) for entry in self.options["gpus"].split(","))
+
+    @property
     def command(self) -> str:
         """The same on the command line."""
         told = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in self.options.items())

@@ -37,9 +37,19 @@ def test_a_rate_that_is_said_to_be_infeasible_is_shown_with_its_command(monkeypa
     plan = api.plan(None, SMALL.model, **SMALL.options, explain=False)
     most = Outcome(SMALL, plan, 0)
     refused = Outcome(lower(most), None, 3, "at most 1 req/s")
-    monkeypatch.setattr(lower_rates, "pairs", lambda problems, seed: [lower_rates.Pair(most, refused)])
+    monkeypatch.setattr(lower_rates, "pairs", lambda *asked: [lower_rates.Pair(most, refused)])
 
     shown = report(1)
     assert "infeasible                  1" in shown
     assert "--gpus 1xL40S --engine vllm -m llama-3.1-8b" in shown
     assert "at most 1 req/s" in shown
+
+
+def test_of_large_clusters_nothing_is_asked_where_small_ones_are(monkeypatch: pytest.MonkeyPatch):
+    asked: list[Question] = []
+    monkeypatch.setattr(lower_rates, "answer", lambda q, explain: asked.append(q) or Outcome(q, None, 5))
+
+    assert not list(pairs(30, 0, gpus=4))
+    assert asked
+    assert all(question.gpus <= 4 for question in asked)
+    assert Question("0:0", "x", {"gpus": "8xh100,4xl40s"}).gpus == 12

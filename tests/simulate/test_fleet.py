@@ -17,7 +17,7 @@ from planner.simulate.fleet import Fleet, Outcome, Rules, Site
 from planner.simulate.links import Wire
 from planner.simulate.pools import Group, Load, Trouble
 from planner.simulate.requests import Requests, StepCosts
-from planner.simulate.routing import LeastLoad, Way
+from planner.simulate.routing import AtRandom, LeastLoad, Way
 from tests.simulate.test_replay import poisson, step
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "simulate"
@@ -104,6 +104,21 @@ def test_least_load_goes_where_fewest_wait_for_what_is_sent_there() -> None:
     fleet = Fleet(Site([one, two], ways, NO_WIRES, {}), load(requests, [one, two]), Rules(LeastLoad))
     fleet.run()
     assert sorted(w.first for w in fleet.way if w) == ["r1"] * 10 + ["r2"] * 30
+
+
+def test_random_routing_gives_each_server_random_arrivals_of_its_own() -> None:
+    """Of four servers a quarter each, but one waits while others idle: TTFT is that of one server at
+    a quarter of the rate, and longer than where the fewest wait."""
+    requests = poisson(4_000, 24.0, np.array([100.0]), np.array([30.0]))
+    alone = poisson(4_000, 6.0, np.array([100.0]), np.array([30.0]))
+    rules = Settings(512, 4)
+    out, least = (
+        run(requests, group(servers=4, rules=rules), **given) for given in ({"router": AtRandom}, {})
+    )
+    single = run(alone, group(rules=rules))
+
+    assert out.ttft_s.mean() == pytest.approx(single.ttft_s.mean(), rel=0.15)
+    assert out.ttft_s.mean() > 1.5 * least.ttft_s.mean()
 
 
 def pair(requests: Requests, wire: Wire, size: float = 1e6) -> Outcome:
