@@ -159,10 +159,10 @@ def phases(plan: Plan) -> str | None:
     for a in plan.alternatives:
         if a.what.startswith(SPLIT):
             split = "a split" if plan.proof.unsplit is None else "a split, not sure to pay,"
-            said = _of(split, verdict(plan, a)) + _first_tokens(a) + _gaps(a)
+            said = _of(split, verdict(plan, a)) + _first_tokens(a) + gaps(a)
             return f"Prefill and decode on the same servers: {said}."
         if a.what.startswith(f"no {SPLIT}"):
-            said = _of("one shared kind", verdict(plan, a)) + _first_tokens(a) + _gaps(a)
+            said = _of("one shared kind", verdict(plan, a)) + _first_tokens(a) + gaps(a)
             return f"Separate prefill and decode servers: {said}."
     return None
 
@@ -177,11 +177,11 @@ def _first_tokens(a: Alternative) -> str:
     return "" if a.ttft_times is None else f", its mean TTFT {a.ttft_times:.2g} times as long"
 
 
-def _gaps(a: Alternative) -> str:
+def gaps(a: Alternative) -> str:
     """The longest usual times between tokens of another way with the phases, beside the plan's.
 
     >>> line = {"what": "prefill/decode split", "objective": 1.0, "loss": 0.0, "why": ""}
-    >>> _gaps(Alternative(**line, gaps_ms=(31.4, 158.0))), _gaps(Alternative(**line, gaps_ms=(31.4, 32.0)))
+    >>> gaps(Alternative(**line, gaps_ms=(31.4, 158.0))), gaps(Alternative(**line, gaps_ms=(31.4, 32.0)))
     (', its gaps between tokens up to 31 ms, not 158', '')
     """
     if a.gaps_ms is None or max(a.gaps_ms) < NOTED * min(a.gaps_ms):

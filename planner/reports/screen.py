@@ -19,7 +19,7 @@ from planner.reading.units import counted
 from planner.reports import words as say
 from planner.reports.defaults import assumed_briefly, untried
 from planner.reports.figures import Figure, by_device, figures, owned, used
-from planner.reports.proven import LEAST, SPLIT, ended
+from planner.reports.proven import LEAST, SPLIT, ended, gaps
 from planner.reports.replayed import replayed_briefly, surviving
 
 WIDTH, HEIGHT = 80, 24
@@ -302,7 +302,7 @@ def instead(plan: Plan) -> Iterator[str]:
     apart = next((a for a in plan.alternatives if SPLIT in a.what), None)
     if apart is not None and apart.objective is not None:
         way = "together" if apart.what.startswith(f"no {SPLIT}") else "apart"
-        yield f"prefill and decode {way}: {_against(plan, apart.objective)}{_first_token(apart)}"
+        yield f"prefill and decode {way}: {_against(plan, apart.objective)}{_first_token(apart)}{gaps(apart)}"
     yield from _other_kinds(plan, apart)
     if (price := _best_price(plan)) is not None:
         yield _one_more(plan, price)

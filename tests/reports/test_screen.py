@@ -79,14 +79,15 @@ def test_a_proof_that_did_not_close_says_why() -> None:
 )
 def test_the_other_way_with_the_phases_stands_with_its_first_token(times: float, said: str) -> None:
     own = ONE_NODE.proof.own
-    other = Alternative(what="prefill/decode split", objective=1.06 * own, loss=0.0, why="", ttft_times=times)
+    line = {"what": "prefill/decode split", "objective": 1.06 * own, "loss": 0.0, "why": ""}
+    other = Alternative(**line, ttft_times=times, gaps_ms=(15.0, 289.0))
     plan = ONE_NODE.model_copy(update={"alternatives": [other]})
 
     text = " ".join(" ".join(shown(plan)).split())
 
     assert "prefill and decode apart: " in text
     assert "(+6.0 %)" in text
-    assert said in text
+    assert f"{said}, its gaps between tokens up to 15 ms, not 289" in text
 
 
 def test_what_is_cut_is_the_least_important() -> None:
