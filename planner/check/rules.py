@@ -90,7 +90,7 @@ RULES = (
     Rule("budgets", "within the budgets, and the power caps of nodes, racks and zones", budgets.violations),
     Rule("survive", "whichever nodes are lost, the rest serves its share of the rate", survive.violations),
     Rule("replayed", "what a replay sized keeps the workload's own promise", replayed.violations),
-    Rule("saturated", "a closed loop beside random arrivals keeps the limits on means", saturated.violations),
+    Rule("saturated", "a closed loop beside random arrivals keeps the limits", saturated.violations),
     Rule("proof", "objective, bound, gap and status agree", proof.violations),
     Rule("evidence", "what was never measured is what those replicas do", evidence.violations),
     Rule("beside", "what other ways lose follows from the objectives", beside.violations),

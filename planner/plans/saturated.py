@@ -9,17 +9,18 @@ from planner.plans.carried import most
 from planner.plans.found import Found, Group, operate_anew, paths
 from planner.plans.schema import Saturated
 from planner.plans.strain import SLACK, scaled, strain
+from planner.queueing import Percentile
 
 
 def saturated(found: Found, made: Sequence[Group]) -> Saturated | None:
     """Return what the plan's own replicas serve with as many requests always in flight as serve most within
-    the limits on means, each bucket on the plan's routes; None where there is no such load."""
-    full = [_closed(g, 1.0) for g in made]
+    the limits, each bucket on the plan's routes, its times as means; None where there is no such load."""
+    full = [_closed(g, 1.0, g.setup.promise.percentile) for g in made]
     factor = most(lambda share: strain(found, full, share), strain(found, full), SLACK)
     if factor <= 0:
         return None
     buckets = found.workload.buckets
-    ways = paths(scaled(found, factor), [_closed(g, factor) for g in made])
+    ways = paths(scaled(found, factor), [_closed(g, factor, "mean") for g in made])
     rate, steps = sum(p.rate for p in ways), sum(p.rate * (buckets[p.bucket].osl > 1) for p in ways)
     answers = sum(p.rate * (buckets[p.bucket].osl - 1) * p.tpot_s for p in ways)
     others = sum(p.rate * p.tpot_s for p in ways if buckets[p.bucket].osl > 1)
@@ -33,6 +34,6 @@ def saturated(found: Found, made: Sequence[Group]) -> Saturated | None:
     )
 
 
-def _closed(g: Group, factor: float) -> Group:
-    """The group in a closed loop, with `factor` of its traffic."""
-    return operate_anew(g, factor, replace(g.setup.promise, percentile="mean", loop="closed"))
+def _closed(g: Group, factor: float, percentile: Percentile) -> Group:
+    """The group in a closed loop, with `factor` of its traffic, and with times at a percentile."""
+    return operate_anew(g, factor, replace(g.setup.promise, percentile=percentile, loop="closed"))

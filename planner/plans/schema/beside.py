@@ -88,7 +88,7 @@ class LongPrompt(Part):
 
 class Saturated(Part):
     """What the plan's replicas serve in a closed loop, as many requests always in flight as serve most within
-    the limits on means: as vendors' benchmarks run. Times are means."""
+    the limits: as vendors' benchmarks run. Times are means."""
 
     in_flight: NonNegative
     rps: NonNegative
