@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import pkgutil
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,7 +65,20 @@ def test_survivors_of_pools_are_forgotten_before_they_are_too_many(monkeypatch: 
         assert dominance._kept(pool, room, NEITHER, False) == {"a"}
         assert len(dominance.SURVIVORS) in (1, 2)  # of two candidates each
 
-    assert (pool, 16, NEITHER, False) in dominance.SURVIVORS
+    assert (tuple(map(weakref.ref, pool)), 16, NEITHER, False) in dominance.SURVIVORS
+
+
+def test_candidates_go_with_their_plan() -> None:
+    dominance.SURVIVORS.clear()
+    pool = (candidate("a"), candidate("b", use=2.0))
+    there = weakref.ref(pool[0])
+    assert dominance._kept(pool, 8, NEITHER, False) == {"a"}
+    assert dominance._kept(pool, 8, NEITHER, False) is dominance._kept(pool, 8, NEITHER, False)
+    del pool
+    gc.collect()
+
+    assert dominance.SURVIVORS
+    assert there() is None
 
 
 def test_the_largest_loads_that_are_known_take_no_more_than_so_many_bytes(

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +34,8 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.needs import Counts, Needs, Taken, needs_of
 from planner.designs.shape import Floats, Ints
 
-Asked = tuple[tuple[Candidate, ...], int, Counts, bool]
-"""A pool, GPUs of a node, what counts, and whether it is to be on time."""
+Asked = tuple[tuple[ref[Candidate], ...], int, Counts, bool]
+"""A pool, which may be forgotten with its plan; GPUs of a node, what counts, whether it is to be on time."""
 
 AT_ONCE = 16
 """Candidates that are compared with all others in one pass over arrays."""
@@ -44,7 +45,7 @@ MOST_CANDIDATES = 20_000
 are as before. Then all are forgotten."""
 
 SURVIVORS: dict[Asked, frozenset[str]] = {}
-"""By what was asked. Candidates are all that holds the curves of theirs, too."""
+"""By what was asked."""
 
 FREE = 1e-12
 """Relative slack of comparisons: the same number computed twice may differ in its last digit."""
@@ -79,12 +80,12 @@ def undominated(
 
 def _kept(pool: tuple[Candidate, ...], node_gpus: int, counts: Counts, punctual: bool) -> frozenset[str]:
     """The ids of those of a pool that stay, looked for once."""
-    asked = (pool, node_gpus, counts, punctual)
+    asked = (tuple(map(ref, pool)), node_gpus, counts, punctual)
     if (known := SURVIVORS.get(asked)) is not None:
         return known
     if sum(len(each[0]) for each in list(SURVIVORS)) + len(pool) > MOST_CANDIDATES:
         SURVIVORS.clear()
-    SURVIVORS[asked] = found = _staying(*asked)
+    SURVIVORS[asked] = found = _staying(pool, node_gpus, counts, punctual)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cluster_configs.feeds import refuse
+from planner.candidates.deadline import deadline
 from planner.errors import LONGER, Infeasible, InputError, OutOfTime
 from planner.question.asked import Asked
 from planner.schedule.capacity import demand
@@ -24,7 +25,7 @@ UNITS_SHARE = 0.4
 """Of the time limit, for what a node of each class serves."""
 
 LEAST_SHARE = 0.25
-"""Of the time limit that the search gets, however long the nodes took."""
+"""Of the time limit that the search gets; by then no more is looked for of what nodes serve."""
 
 BESIDE_SHARE = 0.2
 """Of the time that is left, for each schedule that is priced beside: without the margin, without roles."""
@@ -116,7 +117,8 @@ def schedule(asked: Asked, ask: Ask) -> Schedule:
     workload = asked.workload.model_copy(update={"rate_rps": max(sized), "traffic": traffic})
     asked = replace(asked, workload=workload)
     each_s = UNITS_SHARE * ask.limits.seconds / len(asked.cluster.classes)
-    every = units(asked, replace(ask.limits, seconds=each_s), ask.cold_s)
+    with deadline(began + (1 - LEAST_SHARE) * ask.limits.seconds):
+        every = units(asked, replace(ask.limits, seconds=each_s), ask.cold_s)
     found = every.units
     _enough(every, sized)
     problem = stated(found, sized, traffic.slot_s, ask)

@@ -23,6 +23,7 @@ import numpy as np
 
 from cluster_configs.names import NameRun, NodeNames
 from cluster_configs.schema import NodeClass, ResolvedCluster
+from planner.candidates import deadline
 from planner.candidates.ask import Ask
 from planner.candidates.candidate import Role
 from planner.candidates.deadline import late
@@ -97,6 +98,10 @@ class Unit:
         return self.usd_per_hour / self.rps
 
 
+NEXT_SHARE = 0.5
+"""Of the time that is left, for the next class at most."""
+
+
 @dataclass(frozen=True)
 class Sized:
     """Units of the classes that can serve; of each class, sizes below its unit's, or any where it has none,
@@ -123,7 +128,11 @@ def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> Sized:
         )
     limits = replace(limits, gap=GAP)
     shares = mixes(asked.workload)
-    each = [_whole(asked, node, shares, limits, cold_s) for node in classes]
+    sized = dict[str, tuple[Unit | None, list[int]]]()
+    for node in sorted(classes, key=_usd_per_gb_per_s):  # where time is short the likely ones are known
+        part = NEXT_SHARE if len(sized) + 1 < len(classes) else 1.0
+        sized[node.id] = _whole(asked, node, shares, limits, cold_s, part)
+    each = [sized[node.id] for node in classes]
     found = [unit for unit, _ in each if unit is not None]
     undecided = {node.id: sizes for node, (_, sizes) in zip(classes, each, strict=True) if sizes}
     if not found and undecided:
@@ -140,22 +149,29 @@ def units(asked: Asked, limits: Limits, cold_s: float | None = None) -> Sized:
     return Sized(found, undecided)
 
 
+def _usd_per_gb_per_s(node: NodeClass) -> float:
+    """Dollars an hour for the memory rate of a node."""
+    return float(node.price_usd_per_hour or 0.0) / (node.gpus_per_node * node.device.memory_gb_per_s)
+
+
 Shares = tuple[Floats, Ints]
 """Mixes (m, w), and that of each slot (t,)."""
 
 
 def _whole(
-    asked: Asked, node: NodeClass, shares: Shares, limits: Limits, cold_s: float | None
+    asked: Asked, node: NodeClass, shares: Shares, limits: Limits, cold_s: float | None, part: float
 ) -> tuple[Unit | None, list[int]]:
     """The least unit of one class that serves whole requests, None where no size is found that keeps the
-    limits; and the sizes that were tried of which that is not decided."""
+    limits; and the sizes that were tried of which that is not decided. `part`: of the time that is left, for
+    the fleet of one size."""
     undecided = list[int]()
     for size in SIZES:
         if size > node.node_count:
             break
         few, alone = _alone(asked, node, size)
         try:
-            best = _simplest(alone, limits)
+            with deadline.share(part):
+                best = _simplest(alone, limits)
         except Infeasible:
             continue
         except OutOfTime:
@@ -166,7 +182,11 @@ def _whole(
             continue
         made = runs(best, asked.workload)
         seconds = cold_s if cold_s is not None else BOOT_S + _read_s(made, few) + ENGINE_S
-        carried = Carried(of_fleet(made, np.array([asked.workload.shares])), of_fleet(made, shares[0]))
+        try:
+            carried = Carried(of_fleet(made, np.array([asked.workload.shares])), of_fleet(made, shares[0]))
+        except OutOfTime:
+            undecided.append(size)
+            continue
         unit = _unit(node, size, "mixed", carried, shares[1])
         if unit is not None:
             return replace(unit, cold_s=seconds, layout="; ".join(_layouts(made))), undecided

@@ -242,7 +242,7 @@ def test_servers_of_prompts_and_answers_follow_the_mix_of_each_slot(files: Path,
     """Long prompts in one slot, long answers in the next: of each as many as that slot needs."""
     (files / "day.yaml").write_text(HOURS)
     (files / "c.yaml").write_text(CLUSTER.replace("count: 6", "count: 40"))
-    assert run(asked(files, "--engine", "vllm", "--json")) == 0
+    assert run(asked(files, "--engine", "vllm", "--json", "--time-limit", "120")) == 0
     found = json.loads(capsys.readouterr().out)
     names = [u["name"] for u in found["units"]]
     prefill, decode = (next(i for i, n in enumerate(names) if n.endswith(end)) for end in ("fill", "code"))

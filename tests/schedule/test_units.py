@@ -6,6 +6,7 @@ import pytest
 
 from cluster_configs.resolving import resolve
 from cluster_configs.schema import Cluster, Node
+from planner.candidates.deadline import deadline, left_s
 from planner.errors import Infeasible, OutOfTime
 from planner.inputs.reading import read_workload
 from planner.inputs.traffic import Traffic
@@ -47,6 +48,34 @@ def stopping(monkeypatch, *stopped, **solution):
 
 
 LATE = {"status": "time_limit", "objective": None, "bound": None}
+
+
+def test_the_classes_share_a_part_of_the_time_and_what_one_leaves_the_next_has(monkeypatch):
+    """Of 20 s all but a quarter, which the search for the schedule has."""
+    left = list[float]()
+
+    def late(*_):
+        left.append(left_s())
+        raise OutOfTime("late")
+
+    monkeypatch.setattr(module, "_simplest", late)
+    with pytest.raises(OutOfTime):
+        schedule(asked("l40s", "h100-sxm"), Ask(limits=Limits(seconds=20.0)))
+    assert left == 3 * [pytest.approx(7.5, abs=0.5)] + 3 * [pytest.approx(15.0, abs=0.5)]
+
+
+def test_a_unit_whose_fleet_is_found_and_not_what_it_carries_is_not_decided(monkeypatch):
+    def late(*_):
+        raise OutOfTime("late")
+
+    monkeypatch.setattr(module, "of_fleet", late)
+    with pytest.raises(OutOfTime, match="before any unit of l40s was found"):
+        units(asked("l40s"), LIMITS)
+
+
+def test_a_class_that_there_was_no_time_for_is_not_decided():
+    with deadline(0.0), pytest.raises(OutOfTime, match="before any unit of h100-sxm, l40s was found"):
+        units(asked("l40s", "h100-sxm"), LIMITS)
 
 
 def test_where_no_search_is_stopped_everything_is_decided():
