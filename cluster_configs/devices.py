@@ -63,7 +63,9 @@ def find(name: str, where: str | None = None) -> Device:
     if found is not None:
         return load(found)
     if memory is None or not forms:
-        listed = " or ".join(f"`{n}`" for n in nearest(name[:60], names()))
+        near = nearest(name[:60], names())
+        meant = _forms(_split(re.sub(r"(?<=\d)[oO]|[oO](?=\d)", "0", name[:60]))[0])[:1]
+        listed = " or ".join(f"`{n}`" for n in list(dict.fromkeys([*meant, *near]))[: len(near)])
         raise InputError(
             f"unknown GPU `{name[:60]}`", where, f"did you mean {listed}? see `meshwright devices`"
         )

@@ -49,6 +49,16 @@ def find(name: str) -> tuple[ModelCard, list[str]]:
     )
 
 
+def matching(part: str) -> list[str]:
+    """Names of cards that have `part` in their name or in an id that they are known by.
+
+    >>> matching("llama-3.3-70b")
+    ['llama-3.1-70b', 'llama-3.1-70b-fp8']
+    """
+    wanted = squash(part)
+    return [n for n in names() if wanted in squash(n) or any(wanted in squash(known) for known in _ids(n))]
+
+
 def _exists(name: str) -> bool:
     """Whether a name is a file's or a folder's, too; one that no file can have is not."""
     try:

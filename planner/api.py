@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cluster_configs.schema import ResolvedCluster
 from model_zoo.schema import ModelCard
-from planner.beside.ways import BRIEF, WAYS, Way
 from planner.calibration.counters import counted
 from planner.candidates.deadline import deadline
 from planner.cost.calibration import Calibration
@@ -94,7 +93,7 @@ def plan(
         "trace": trace,
     }
     asking = ask(cluster, model, gpus=gpus, workload=workload, work_limit=work_limit, **given)
-    return answer(asking, began, on_progress or (lambda text: None), _beside(explain, brief))
+    return answer(asking, began, on_progress or (lambda text: None), explain, brief)
 
 
 @dataclass(frozen=True)
@@ -137,16 +136,14 @@ def ask(
     return Asking(asked, limits, profile)
 
 
-def _beside(explain: bool, brief: bool) -> Sequence[Way]:
-    """What is told beside a plan."""
-    return (BRIEF if brief else WAYS) if explain else ()
-
-
 def answer(
-    asking: Asking, began: float, tell: Progress = lambda text: None, ways: Sequence[Way] = WAYS
+    asking: Asking,
+    began: float,
+    tell: Progress = lambda text: None,
+    explain: bool = True,
+    brief: bool = False,
 ) -> schema.Plan:
-    """The best plan for what is asked, with what these `ways` tell beside it; `began` on
-    `time.perf_counter`. Raises as `plan` does."""
+    """The best plan for what is asked; `began` on `time.perf_counter`. Raises as `plan` does."""
     asked, limits = asking.asked, asking.limits
     if asking.profile is not None:
         from planner.measured import plan_measured
@@ -154,7 +151,7 @@ def answer(
         return plan_measured(asked, asking.profile, limits, began)
     if asked.options.engine == "chains":
         return _chained(asked, limits, began, tell)
-    return planned(asked, limits, began, tell, ways)
+    return planned(asked, limits, began, tell, explain, brief)
 
 
 def planned(
@@ -162,12 +159,13 @@ def planned(
     limits: Limits,
     began: float,
     tell: Progress = lambda text: None,
-    ways: Sequence[Way] = WAYS,
+    explain: bool = True,
+    brief: bool = False,
 ) -> schema.Plan:
     """Replicas with all layers each: candidates, the fleet of them, and why this one; sized by a replay where
     arrivals are known and a percentile is promised."""
     if percentiles.known(asked):
-        return _replayed(asked, limits, began, tell, ways)
+        return _replayed(asked, limits, began, tell, explain, brief)
     tell("generating candidates")
     try:
         with deadline(began + LOOKING_SHARE * limits.seconds):
@@ -175,12 +173,12 @@ def planned(
     except (Infeasible, OutOfTime) as error:
         made = _instead(asked, limits, began, tell) if isinstance(error, Infeasible) else None
         if made is None:
-            raise _explained(error, asked, began + limits.seconds if ways else 0.0) from None
+            raise _explained(error, asked, began + limits.seconds if explain else 0.0) from None
         return made
-    until = began + limits.seconds if ways else 0.0
+    until = began + limits.seconds if explain else 0.0
     tell(f"solving over {len(posed.pool.candidates)} candidates")
     try:
-        return sound(posed, limits, began, lambda fleets: finish(fleets, began, until, ways=ways))
+        return sound(posed, limits, began, lambda fleets: finish(fleets, began, until, brief=brief))
     except (Infeasible, OutOfTime) as error:
         raise _explained(error, posed.asked, until) from None
 
@@ -191,7 +189,9 @@ def _explained(error: Infeasible | OutOfTime, asked: Asked, end_s: float) -> Mes
     return with_conflict(named, asked, end_s) if named is error else named
 
 
-def _replayed(asked: Asked, limits: Limits, began: float, tell: Progress, ways: Sequence[Way]) -> schema.Plan:
+def _replayed(
+    asked: Asked, limits: Limits, began: float, tell: Progress, explain: bool, brief: bool
+) -> schema.Plan:
     """The plan whose percentiles hold in a replay of the workload's own arrivals."""
     end, meant = began + limits.seconds, asked.workload
 
@@ -205,17 +205,17 @@ def _replayed(asked: Asked, limits: Limits, began: float, tell: Progress, ways: 
             posed = Posed(*pose(tight))
 
         def finished(fleets: Solved, until: float, what: schema.Replayed | None = None) -> schema.Plan:
-            return finish(fleets, began, until, Meant(meant, what), ways)
+            return finish(fleets, began, until, Meant(meant, what), brief)
 
         fleets, plan = sound(posed, own, now, lambda f: (f, finished(f, 0.0)), hints=tight is asked)
         value = fleets.simple.chosen.solution.objective
         assert value is not None
-        return plan, value, lambda what: finished(fleets, end if ways else 0.0, what)
+        return plan, value, lambda what: finished(fleets, end if explain else 0.0, what)
 
     try:
         return percentiles.replayed(asked, solve, late, tell)
     except (Infeasible, OutOfTime) as error:
-        raise _explained(error, asked, end if ways else 0.0) from None
+        raise _explained(error, asked, end if explain else 0.0) from None
 
 
 def _chained(asked: Asked, limits: Limits, began: float, tell: Progress) -> schema.Plan:

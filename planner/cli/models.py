@@ -39,7 +39,7 @@ def models(
     console = output.stdout()
     if not console.is_terminal:
         console.width = PIPE_WIDTH
-    stems, one = [n for n in catalog.names() if squash(name or "") in squash(n)], None
+    stems, one = catalog.matching(name or ""), None
     try:
         one = catalog.find(name) if name is not None else None
     except InputError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,7 @@ from planner.beside.low_prices import low_prices
 from planner.beside.planned import Line, Planned
 from planner.beside.rivals import told_once
 from planner.beside.unsure_splits import unsure_splits
-from planner.beside.ways import BRIEF, WAYS, Way
+from planner.beside.ways import BRIEF, WAYS
 from planner.candidates.candidate import Candidate
 from planner.candidates.deadline import deadline
 from planner.errors import OutOfTime
@@ -48,17 +47,17 @@ def finish(
     began: float,
     until: float = inf,
     meant: Meant | None = None,
-    ways: Sequence[Way] = WAYS,
+    brief: bool = False,
 ) -> schema.Plan:
-    """The plan of a solved fleet: explained by `ways` within its `extra` limits each, none begun after
+    """The plan of a solved fleet: explained within its `extra` limits each, none begun after
     `until` (`time.perf_counter`), assembled and checked. Ctrl-C while explaining ends that: the plan is there
     already. Raises Unsound."""
     asked, simple, extra = fleets.posed.asked, fleets.simple, fleets.extra
     planned = Planned(asked, fleets.posed.question, simple.among_all, extra, simple.best.solution.bound)
-    simple, safe, lines = explained(planned, simple, until, ways)
+    simple, safe, lines = explained(planned, simple, until, brief)
     found = simple.chosen
     warnings = [*asked.warnings, *unkept(asked, found), *undrafted(asked), *low_prices(asked, found)]
-    extras: dict[str, Any] = {"warnings": warnings, "insured": safe, "brief": ways is BRIEF}
+    extras: dict[str, Any] = {"warnings": warnings, "insured": safe, "brief": brief}
     for name, said in LINES.items():
         extras[name] = [line for line in lines if isinstance(line, said)]
     extras["alternatives"] = told_once(extras["alternatives"])
@@ -88,7 +87,7 @@ def _with_room(plan: schema.Plan) -> schema.Plan:
 
 
 def explained(
-    planned: Planned, simple: Simple, until: float, ways: Sequence[Way] = WAYS
+    planned: Planned, simple: Simple, until: float, brief: bool = False
 ) -> tuple[Simple, Insured | None, list[Line]]:
     """What is left of the chosen fleet after each loss, and lines of what is beside it, none begun after
     `until` or where the search was broken off. Ctrl-C ends that: then the best fleet says that it did."""
@@ -102,7 +101,7 @@ def explained(
         safe = left()
         if safe is not None and due():
             safe = replace(safe, without=uninsured(planned.question, simple, planned.limits))
-        for way in ways:
+        for way in BRIEF if brief else WAYS:
             if due():
                 with deadline(until), suppress(OutOfTime):
                     lines += way(planned)

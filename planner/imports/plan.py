@@ -206,14 +206,14 @@ def imported(
         taken, homes = devices_of(deployment, there)
     ours = asked(taken, options={**options, "engine": engine, "simple": 0.0})
     try:
-        plan = api.planned(replace(ours, only=Only(own)), limits, began, ways=())
+        plan = api.planned(replace(ours, only=Only(own)), limits, began, explain=False)
     except Infeasible as error:
         said, hint = (as_given(text, homes) for text in (error.message, error.hint or ""))
         raise Infeasible(f"as deployed: {said}", hint=hint) from None
     near = None
     if len(own) == 1 and own[0].role == "mixed":
         alike = asked(there, options={**options, "engine": engine, "simple": 0.99})
-        near = api.planned(replace(alike, only=OneKind(engine)), limits, time.perf_counter(), ways=())
+        near = api.planned(replace(alike, only=OneKind(engine)), limits, time.perf_counter(), explain=False)
     best = api.plan(there, card, workload=workload, explain=False, **loads, **options)
     return Imported(deployment, plan, best, near, tuple(notes))
 

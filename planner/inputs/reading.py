@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast, get_args
@@ -12,6 +13,7 @@ from planner.inputs.options import Budget, Survive
 from planner.inputs.presets import PRESETS
 from planner.inputs.workload import LIMITS, Bucket, Loop, Percentile, Slo, Workload
 from planner.reading.documents import Document, read
+from planner.reading.units import plain
 from planner.reading.validation import validate
 
 _RATE = Range(high=1e9, open=True)
@@ -88,7 +90,7 @@ def parse_budget(text: str | None) -> Budget:
     """
     limits: dict[str, float] = {}
     for part in (text or "").split(",") if text is not None else []:
-        key, equals, value = (piece.strip() for piece in part.partition("="))
+        key, equals, value = (piece.strip() for piece in (_in_units(part) or part).partition("="))
         if not equals or not key or not value:
             form = "write limits parted by commas: usd_per_hour=50,gpus=64,watts=20000"
             raise InputError(f"`{part.strip()}` in --budget is not NAME=NUMBER", "--budget", form)
@@ -101,6 +103,28 @@ def parse_budget(text: str | None) -> Budget:
             raise InputError(f"limit `{key}` is given twice", "--budget")
         limits[key] = number(value, key, "--budget", COUNT if key == "gpus" else POSITIVE)
     return Budget.model_validate(limits)
+
+
+_DOLLARS = re.compile(r"(?:\$|usd)?\s*([\d.,_]+)\s*(?:\$|usd|dollars?)?\s*(?:/|per )\s*h(?:r|our)?", re.I)
+_GPUS = re.compile(r"([\d.,_]+)\s*gpus?", re.I)
+_WATTS = re.compile(r"([\d.,_]+)\s*([km]?)w(?:atts?)?", re.I)
+
+
+def _in_units(part: str) -> str | None:
+    """A limit that is written with its unit as NAME=NUMBER; None where it is not.
+
+    >>> [_in_units(text) for text in ("$5/h", "5 $/hour", "120kW", "64 GPUs", "gpus=4")]
+    ['usd_per_hour=5', 'usd_per_hour=5', 'watts=120000', 'gpus=64', None]
+    """
+    if found := _DOLLARS.fullmatch(part.strip()):
+        return f"usd_per_hour={found[1]}"
+    if found := _GPUS.fullmatch(part.strip()):
+        return f"gpus={found[1]}"
+    found = _WATTS.fullmatch(part.strip())
+    watts = plain(found[1]) if found else None
+    if found is None or watts is None:
+        return None
+    return f"watts={watts * {'': 1, 'k': 1e3, 'm': 1e6}[found[2].lower()]:.12g}"
 
 
 def parse_survive(text: str | int) -> Survive:

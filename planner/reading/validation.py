@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from planner.errors import InputError, Misplaced, nearest, squash
 from planner.reading.documents import Document, Loc, dotted_path, kind_of
+from planner.reading.kinds import other_kind
 from planner.reading.units import amount, converted, plain, unit_of
 
 M = TypeVar("M", bound=BaseModel)
@@ -53,6 +54,8 @@ def validate_part(document: Document, model: type[M], data: Any, at: Loc) -> M:
     try:
         return model.model_validate_json(json.dumps(in_units(data)), strict=True)
     except ValidationError as error:
+        if not at and (other := other_kind(data, model.__name__, document.path)):
+            raise InputError(other[0], document.path, other[1]) from None
         raise explain(document, model, error, at) from None
     except RecursionError:
         raise document.error("nested too deep", at) from None

@@ -69,7 +69,7 @@ def plan(asking: Asking) -> Plan:
     """The plan of a question, without what only explains it, which a row does not keep."""
     from planner.api import answer as plan_of
 
-    return plan_of(asking, time.perf_counter(), ways=())
+    return plan_of(asking, time.perf_counter(), explain=False)
 
 
 REAL = Planner(resolve, plan)

@@ -77,6 +77,6 @@ def test_a_shorter_prompt_is_named_where_it_would_do():
 def test_one_output_token_is_planned_and_shown(capsys):
     from planner.cli import app
 
-    options = ["--model", "gpt-oss-120b", "--osl", "1"]
+    options = ["--model", "gpt-oss-120b", "--osl", "1", "--details"]
     assert app.run(["plan", "cluster_configs/examples/one-4090-128gb.yaml", *options]) == 0
     assert "no step decodes" in " ".join(capsys.readouterr().out.split())
