@@ -21,7 +21,7 @@ from rich.console import Console
 from benchmarks.scores.render import table
 from benchmarks.shipped import FOLDER, MODELS
 from planner.plans.schema import Plan
-from planner.reports import screen
+from planner.reports import fitted, screen
 
 DRAWN = 40
 FEW = 3
@@ -74,7 +74,7 @@ def made(asked: dict[str, object], how: dict[str, bool]) -> tuple[float, Plan | 
 def lines_of(plan: Plan) -> list[str]:
     """The screen."""
     out = io.StringIO()
-    screen.render(plan, Console(file=out, width=screen.WIDTH, highlight=False), kept=True)
+    screen.render(plan, Console(file=out, width=fitted.WIDTH, highlight=False), kept=True)
     return out.getvalue().splitlines()
 
 
@@ -89,8 +89,8 @@ def report(few: bool = False) -> str:
             rows.append([name, "no plan", "", "", "", ""])
             continue
         lines, planned = lines_of(plan), planned + 1
-        tall += len(lines) > screen.HEIGHT
-        wide += max(map(len, lines)) > screen.WIDTH
+        tall += len(lines) > fitted.HEIGHT
+        wide += max(map(len, lines)) > fitted.WIDTH
         blank += any(line != line.rstrip() for line in lines)
         for how, (cpu_s, _) in each.items():
             spent[how] += cpu_s
@@ -99,7 +99,7 @@ def report(few: bool = False) -> str:
     rows.append(["sum", "", "", *(f"{spent[how]:.1f}" for how in HOW)])
     ratio = spent["screen"] / spent["details"] if spent["details"] else 0.0
     said = (
-        f"{planned} plans: {tall} taller than {screen.HEIGHT} lines, {wide} wider than {screen.WIDTH} "
+        f"{planned} plans: {tall} taller than {fitted.HEIGHT} lines, {wide} wider than {fitted.WIDTH} "
         f"columns, {blank} with blanks at the ends of lines; CPU seconds of the screen {ratio:.2f} of those "
         "of --details"
     )

@@ -1,28 +1,25 @@
 """The first screen of a plan: the answer, what to expect, what to run, the best other way, how sure that is,
-and what to do next, in an 80 x 24 window. `terminal` prints everything else (`plan --details`).
-
-A section that would not fit is cut from its end, the least important first, and says so.
+and what to do next, in an 80 x 24 window (`fitted`). `terminal` prints everything else (`plan --details`).
 """
 
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
 
-from planner.plans.schema import Alternative, Cap, Plan, Price, Replica
+from planner.plans.schema import Cap, Plan, Replica
 from planner.reading.units import counted
 from planner.reports import words as say
 from planner.reports.defaults import assumed_briefly, untried
 from planner.reports.figures import Figure, by_device, figures, owned, used
-from planner.reports.proven import LEAST, SPLIT, ended, gaps
+from planner.reports.fitted import WIDTH, Section, fitted, titled
+from planner.reports.instead import instead
+from planner.reports.proven import LEAST, ended
 from planner.reports.replayed import replayed_briefly, surviving
-
-WIDTH, HEIGHT = 80, 24
 
 ROLES = {
     "mixed": "prefill and decode",
@@ -36,27 +33,6 @@ ROLES = {
 
 DEVICES = 3
 """Kinds of device that the first line lists; of more it counts them."""
-
-HEADING = 10
-"""Columns before the text of a titled line."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """Lines under one title; `title` stands before the first of them. `least`: lines that stay however little
-    room there is; `lead`: an empty line goes before."""
-
-    title: str
-    lines: Sequence[Text]
-    least: int = 1
-    lead: bool = False
-
-    @property
-    def height(self) -> int:
-        return len(self.lines) + self.lead
-
-    def without_last(self) -> Section:
-        return replace(self, lines=self.lines[:-1])
 
 
 def render(plan: Plan, console: Console, kept: bool = False) -> None:
@@ -82,64 +58,6 @@ def sections(plan: Plan, kept: bool) -> list[Section]:
         Section("Next", titled("Next", following(plan, kept))),
     ]
     return [section for section in told if section.lines]
-
-
-CUT_FIRST = ("Assumed", "Untried", "Start", "Instead", "")
-"""Titles of the sections that lose lines where there are too many, in turn."""
-
-WHOLE = ("Start",)
-"""Sections of which a part is of no use."""
-
-
-def fitted(told: Sequence[Section]) -> list[Text]:
-    """The lines of all sections, at most `HEIGHT`."""
-    own = list(told)
-    for title in CUT_FIRST:
-        for i in reversed(range(len(own))):
-            cut = False
-            if own[i].title == title and title in WHOLE and _height(own) > HEIGHT:
-                own[i] = replace(own[i], lines=[])
-            while own[i].title == title and len(own[i].lines) > own[i].least and _height(own) > HEIGHT:
-                own[i], cut = own[i].without_last(), True
-            if cut and own[i].lines:
-                own[i] = replace(own[i], lines=[*own[i].lines[:-1], _cut(own[i].lines[-1])])
-    lines = list[Text]()
-    for i, section in enumerate(own):
-        first_titled = bool(section.title) and not any(s.title and s.lines for s in own[:i])
-        lines += [Text()] * bool(section.lines and (section.lead or first_titled))
-        lines += section.lines
-    return lines
-
-
-def _height(told: Sequence[Section]) -> int:
-    titled_too = any(section.title and section.lines for section in told)
-    return sum(section.height for section in told if section.lines) + titled_too
-
-
-MORE = " … (--details)"
-
-
-def _cut(line: Text) -> Text:
-    """A line that says that more followed."""
-    short = line.copy()
-    if len(short) > WIDTH - len(MORE):
-        short.truncate(WIDTH - len(MORE))
-    short.rstrip()
-    return short + Text(MORE, style="dim")
-
-
-def titled(title: str, texts: Sequence[str]) -> list[Text]:
-    """Texts beside a title, each begun on a line of its own.
-
-    >>> [line.plain for line in titled("Proof", ["nothing better", "is possible"])]
-    ['Proof     nothing better', '          is possible']
-    """
-    lines = list[Text]()
-    for text in texts:
-        for part in textwrap.wrap(text, WIDTH - HEADING, break_on_hyphens=False):
-            name = title if not lines else ""
-            lines.append(Text.assemble((name.ljust(HEADING), "bold cyan"), part))
-    return lines
 
 
 def headline(plan: Plan) -> Text:
@@ -294,66 +212,6 @@ def promised(plan: Plan) -> list[str]:
 def lasting(plan: Plan) -> list[str]:
     """What is left after a loss of nodes, where the plan was to survive it."""
     return surviving(plan, plan.survives)[:1] if plan.survives else []
-
-
-def instead(plan: Plan) -> Iterator[str]:
-    """The best other way with the two phases, fewer or more kinds of replica, and what one more of the best
-    limit brings."""
-    apart = next((a for a in plan.alternatives if SPLIT in a.what), None)
-    if apart is not None and apart.objective is not None:
-        way = "together" if apart.what.startswith(f"no {SPLIT}") else "apart"
-        yield f"prefill and decode {way}: {_against(plan, apart.objective)}{_first_token(apart)}{gaps(apart)}"
-    yield from _other_kinds(plan, apart)
-    if (price := _best_price(plan)) is not None:
-        yield _one_more(plan, price)
-
-
-def _first_token(a: Alternative) -> str:
-    """How late first tokens of another way are, against the plan's."""
-    if not a.ttft_times:
-        return ""
-    late = a.ttft_times >= 1
-    times = a.ttft_times if late else 1 / a.ttft_times
-    return f", first token {times:.2g} times as {'late' if late else 'soon'}"
-
-
-def _against(plan: Plan, objective: float) -> str:
-    """`20.3 req/s (+6 %)`."""
-    own = plan.proof.own
-    change = (objective - own) / abs(own) if own else 0.0
-    shown = "the same" if abs(change) < LEAST else f"{'+' if change > 0 else '-'}{say.percent(abs(change))}"
-    return f"{say.rate(objective, plan.proof.unit)} ({shown})"
-
-
-ALIKE = 0.002
-"""Relative distance below which two objectives read as one."""
-
-
-def _other_kinds(plan: Plan, shown: Alternative | None) -> Iterator[str]:
-    """The simplest fleet and the best one, where the plan is another."""
-    kinds, own = plan.proof.kinds, plan.proof.own
-    known = [own, shown.objective if shown else None]
-    others = [
-        k for k in kinds[:1] + kinds[-1:] if all(abs(k.objective - x) > ALIKE * abs(own) for x in known if x)
-    ]
-    for entry in others[:1] if len(kinds) > 1 else []:
-        yield f"{counted(entry.kinds, 'kind')} of replica: {_against(plan, entry.objective)}"
-
-
-def _best_price(plan: Plan) -> Price | None:
-    nodes = [p for p in plan.prices if p.worth > 1e-9 * abs(plan.proof.own)]
-    return max(nodes, key=lambda p: p.worth, default=None)
-
-
-def _one_more(plan: Plan, price: Price) -> str:
-    """`one node more of h100-sxm (8 GPUs): +19.1 req/s (+100 %)`."""
-    family, _, name = price.limit.partition(" ")
-    step = f"{price.one_more} more" + (f" of {name}" if family == "memory" else "")
-    if family == "nodes":
-        step = f"one node more of {name} ({price.one_more.partition(' (')[0]})"
-    sign = "+" if plan.proof.sense == "max" else "-"
-    share = say.percent(price.worth / abs(plan.proof.own)) if plan.proof.own else "all"
-    return f"{step}: {sign}{say.rate(price.worth, price.unit)} ({sign}{share})"
 
 
 BETTER = {"USD/h": "cheaper", "W": "with less power", "s": "quicker", "GPUs": "with fewer GPUs"}

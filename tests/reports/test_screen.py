@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from planner.plans.schema import Alternative, Evidence, Launch, Plan
-from planner.reports import screen
+from planner.reports import fitted, screen
 from tests.reports.samples import MIXED, ONE_NODE, STOPPED
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "plans").glob("*.json"))
@@ -91,10 +91,10 @@ def test_the_other_way_with_the_phases_stands_with_its_first_token(times: float,
 
 
 def test_what_is_cut_is_the_least_important() -> None:
-    many = [screen.Section("Assumed", screen.titled("Assumed", ["word " * 200]))]
-    answer = screen.Section("", screen.titled("", ["answer"] * 12), least=12)
+    many = [fitted.Section("Assumed", fitted.titled("Assumed", ["word " * 200]))]
+    answer = fitted.Section("", fitted.titled("", ["answer"] * 12), least=12)
 
-    lines = [line.plain for line in screen.fitted([answer, *many])]
+    lines = [line.plain for line in fitted.fitted([answer, *many])]
 
     assert len(lines) == 24
     assert sum("answer" in line for line in lines) == 12
@@ -111,9 +111,9 @@ def test_a_server_that_stands_alone_is_started_by_the_line_that_is_shown() -> No
 
 
 def test_a_command_that_does_not_fit_is_left_out_whole() -> None:
-    start = screen.Section("Start", screen.titled("Start", ["word " * 60]), least=0)
-    answer = screen.Section("", screen.titled("", ["answer"] * 22), least=22)
+    start = fitted.Section("Start", fitted.titled("Start", ["word " * 60]), least=0)
+    answer = fitted.Section("", fitted.titled("", ["answer"] * 22), least=22)
 
-    lines = [line.plain for line in screen.fitted([answer, start])]
+    lines = [line.plain for line in fitted.fitted([answer, start])]
 
     assert lines == [" " * 10 + "answer"] * 22
