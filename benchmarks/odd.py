@@ -1,5 +1,5 @@
 """Valid but odd problems: `python -m benchmarks.odd [--cases 1000] [--minutes 20] [--seed 0] [--only N]
-[--keep FOLDER] [--cpu]`.
+[--keep FOLDER] [--of buy|schedule|vast] [--cpu]`.
 
 One to five classes, nodes of 3 and 7 GPUs or with GPUs of several kinds, tiny and huge memories, prices of
 0, links of a modem, answers of one token, forty buckets, models of one layer, two models at once, a request
@@ -7,6 +7,7 @@ in thirty years, limits that contradict. Each must end within its time limit and
 `check` accepts and other commands read, a proof that there is none with what would help, or exit 4 or 5; all
 figures finite, no warning of numpy. Prints what came of them and what was wrong, and keeps each failure as a
 folder with its command; exits with 1 where anything was wrong.
+`--of` names other commands than `plan` (`odder.py`).
 With `--cpu` the planner's clock tells seconds of the processor, its solvers' processes included: on a machine
 that others use a limit of seconds on the wall says little.
 """
@@ -33,6 +34,7 @@ from typing import Any
 
 from benchmarks.fuzz.judging import Answer, answered, memory
 from benchmarks.fuzz.writing import written
+from benchmarks.odder import KINDS
 
 TIME_LIMIT_S = 5
 GRACE_S = 2
@@ -68,8 +70,11 @@ class Outcome:
     said: str
 
 
-def problem(seed: int, number: int) -> Problem:
+def problem(seed: int, number: int, of: str = "plan") -> Problem:
     """The same problem on every machine."""
+    if of in KINDS:
+        files, command = KINDS[of](random.Random(f"{seed}/{number}/{of}"))
+        return Problem(files, f"{command} --time-limit {TIME_LIMIT_S}")
     r = random.Random(f"{seed}/{number}")
     model, files = _model(r)
     cluster, workload, options = _cluster(r), _workload(r), " ".join(_options(r))
@@ -83,7 +88,8 @@ def problem(seed: int, number: int) -> Problem:
     options += _further(odder)
     files["cluster.yaml"] = written("cluster.yaml", cluster)
     files["workload.yaml"] = written("workload.yaml", workload)
-    command = f"plan cluster.yaml -m {model} -w workload.yaml --time-limit {TIME_LIMIT_S} {options}"
+    limit = f"--time-limit {TIME_LIMIT_S}"
+    command = f"plan cluster.yaml -m {model} -w workload.yaml {limit} {options} -o plan.json"
     return Problem(files, command)
 
 
@@ -265,13 +271,13 @@ def _options(r: random.Random) -> list[str]:
     return made
 
 
-def outcome(seed: int, number: int) -> Outcome:
+def outcome(seed: int, number: int, of: str = "plan") -> Outcome:
     """Plans problem `number` and judges the answer."""
-    asked = problem(seed, number)
+    asked = problem(seed, number, of)
     with TemporaryDirectory(prefix="odd-") as folder, chdir(folder):
         for name, data in asked.files.items():
             Path(name).write_bytes(data)
-        answer = answered(f"{asked.command} -o plan.json", patience_s=60)
+        answer = answered(asked.command, patience_s=60)
         wrong = _wrong(answer)
     return Outcome(number, answer.code, answer.seconds, wrong, _said(answer))
 
@@ -293,7 +299,7 @@ def _wrong(answer: Answer) -> str | None:
         return f"{answer.seconds:.1f} s, of {TIME_LIMIT_S}"
     if answer.warned:
         return answer.warned[0][:200]
-    if answer.code in (0, 4):
+    if answer.code in (0, 4) and (Path("plan.json").exists() or not Path("day.csv").exists()):
         return _unsound()
     if answer.code == 3 and "hint:" not in answer.stderr:
         return "infeasible without a hint"
@@ -328,6 +334,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--of", choices=("plan", *KINDS), default="plan", help="the command")
     parser.add_argument("--only", type=int, metavar="N", help="one problem, with what the planner says")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, default=Path("odd-failures"))
     parser.add_argument("--cpu", action="store_true", help="seconds of the processor, not of the wall")
@@ -335,7 +342,7 @@ def main() -> int:
     if given.cpu:
         by_processor()
     if given.only is not None:
-        print(keep(given.seed, outcome(given.seed, given.only), given.keep))
+        print(keep(given.seed, outcome(given.seed, given.only, given.of), given.keep, given.of))
         return 0
     found = tried(given)
     print("| ended | problems | longest |\n|---|---|---|")
@@ -348,7 +355,7 @@ def main() -> int:
         print(f"- refused, {count} x {said}")
     for o in wrong:
         print(f"- {o.number}: {o.wrong}")
-        keep(given.seed, o, given.keep)
+        keep(given.seed, o, given.keep, given.of)
     return int(bool(wrong))
 
 
@@ -367,17 +374,17 @@ def tried(given: argparse.Namespace) -> list[Outcome]:
     end = time.time() + 60 * given.minutes
     forked = get_context("fork")  # with the clock that this process has
     with ProcessPoolExecutor(given.jobs, forked, initializer=memory, initargs=(8,)) as pool:
-        done = pool.map(partial(_in_time, given.seed, end), range(given.cases), chunksize=4)
+        done = pool.map(partial(_in_time, given.seed, given.of, end), range(given.cases), chunksize=4)
         return [o for o in done if o is not None]
 
 
-def _in_time(seed: int, end: float, number: int) -> Outcome | None:
-    return outcome(seed, number) if time.time() < end else None
+def _in_time(seed: int, of: str, end: float, number: int) -> Outcome | None:
+    return outcome(seed, number, of) if time.time() < end else None
 
 
-def keep(seed: int, o: Outcome, folder: Path) -> str:
+def keep(seed: int, o: Outcome, folder: Path, of: str = "plan") -> str:
     """The problem's files and its command in a folder of its own; how it ended, in words."""
-    asked, place = problem(seed, o.number), folder / f"{seed}-{o.number}"
+    asked, place = problem(seed, o.number, of), folder / f"{of}-{seed}-{o.number}"
     place.mkdir(parents=True, exist_ok=True)
     for name, data in asked.files.items():
         (place / name).write_bytes(data)
