@@ -62,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--problems", type=int, help="random questions or designs")
     parser.add_argument("--seed", type=int, default=0, help="of these")
     parser.add_argument("--gpus", type=int, help="of `lower_rates` and `percentiles`: so many at most")
+    parser.add_argument("--named", action="store_true", help="of `percentiles`: those that name an engine")
     parser.add_argument("--seconds", type=float, default=sound.SECONDS, help="time limit of a plan of these")
     told = parser.parse_args(argv)
     sound.SECONDS = told.seconds
@@ -72,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     drawn = {name: partial(print_, told.problems or n, told.seed) for name, (print_, n) in DRAWN.items()}
     if told.gpus:
         drawn |= {name: partial(drawn[name], told.gpus) for name in ("lower_rates", "percentiles")}
+    if told.named:
+        drawn["percentiles"] = partial(drawn["percentiles"], named=True)
     every = SECTIONS | LONG | drawn
     if asked:
         print("\n\n".join(every[name]() for name in asked))

@@ -7,7 +7,7 @@ that has the fewest. Said of each limit is the share of requests within it, of t
 less the share that was promised; of limits that do not bind (whose predicted time is not within 5 % of the
 limit) it says nothing but that they are kept. Then the share within the predicted time itself, of all
 requests, which is the promised share where the formulas are right. `--problems N --seed S`, and `--gpus N`
-for those of so many GPUs at most.
+for those of so many GPUs at most, `--named` for those that name an engine: both are soon planned.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class Kept:
         return self.attained - self.promised
 
 
-def report(problems: int = PROBLEMS, seed: int = 0, gpus: int = MOST_GPUS) -> str:
+def report(problems: int = PROBLEMS, seed: int = 0, gpus: int = MOST_GPUS, named: bool = False) -> str:
     """Attainment against the promise, and every limit that was broken by more than POINTS; of questions of
-    `gpus` at most."""
+    `gpus` at most, where `named` only of those that name an engine."""
     began, found = time.perf_counter(), list[Kept]()
     for question in (asked(seed, number) for number in range(problems)):
-        if question.gpus <= gpus:
+        if question.gpus <= gpus and not (named and question.options["engine"] == "any"):
             found += replayed(question)
             print(f"{question.name}: {len(found)} limits", file=sys.stderr, flush=True)
     seconds = time.perf_counter() - began
