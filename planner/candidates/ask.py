@@ -76,12 +76,13 @@ class Ask:
     busiest: float = BUSIEST  # share of its time that a server which only prefills is busy at most
     power_limits: Mapping[str, Sequence[float]] = field(default_factory=dict)  # by class: watts of a GPU
     most_sequences: Mapping[str, float] = field(default_factory=dict)  # of a server, by class
+    waits: bool = False  # limits are on the mean over all routes: no column keeps them by itself
     queue_z: float | None = None  # deviations of prompts in queues; None: as many as of all else
 
     @property
     def counts(self) -> Counts:
         """What the objective and the budget make count beside resources."""
-        return Counts.of(self.objective.goal, self.watts_limited)
+        return replace(Counts.of(self.objective.goal, self.watts_limited), waits=self.waits)
 
     @property
     def mixing(self) -> Sequence[str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from planner.candidates.known import once
+from planner.candidates.mix import UNHURRIED_S
 from planner.candidates.points import KEPT, Points, batched, beyond, decode_steps, over, prefilled
 from planner.candidates.setup import Role, Setup, prefill_parts
 from planner.designs.shape import Floats, Ints, StepTimes
@@ -38,6 +39,9 @@ CLOSING = 24
 
 EXACT = 1e-8
 """Relative width at which a section counts as closed."""
+
+ROUGH = 3e-4
+"""And where nothing but room is limited: how long requests take is told of loads that are asked for later."""
 
 MOSTLY = 0.5
 """Share of a lone request's time from which on it counts as always there."""
@@ -92,7 +96,9 @@ def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
     known = [excess(curves[role], limit_s).reshape(n, k, w).transpose(0, 2, 1) for role, limit_s in asked]
     all_ = np.broadcast_to(tries[None, :, None, :], (len(asked), n, w, k))
     falls = s.promise.percentile != "mean"
-    low, high = closed(at, all_.reshape(-1, k), np.stack(known).reshape(-1, k), falls)
+    free = min(s.promise.ttft_s, *(limit_s for _, limit_s in asked)) >= UNHURRIED_S
+    exact = ROUGH if free else EXACT
+    low, high = closed(at, all_.reshape(-1, k), np.stack(known).reshape(-1, k), falls, exact)
     return low.reshape(len(asked), n, w), high.reshape(len(asked), n, w)
 
 
@@ -129,10 +135,12 @@ def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
     return low.reshape(k, n, w), high.reshape(k, n, w)
 
 
-def closed(at: Excess, tries: Floats, excess: Floats, falls: bool = False) -> tuple[Floats, Floats]:
+def closed(
+    at: Excess, tries: Floats, excess: Floats, falls: bool = False, exact: float = EXACT
+) -> tuple[Floats, Floats]:
     """The largest load of each row with no excess, from below and from above, (rows,) each: 0 where all
     its `tries` (rows, k, ascending) have some, the last where that has none. `excess`: at the tries; `falls`:
-    it may where load rises.
+    it may where load rises; `exact`: relative width at which a section is closed.
 
     The chord is drawn in logarithms: of the load, and of what is used of the limit, 1 + excess, which is
     nearly a power of the load.
@@ -156,7 +164,7 @@ def closed(at: Excess, tries: Floats, excess: Floats, falls: bool = False) -> tu
         _narrow(wide, own, found, (low, f_low, high, f_high))
     side = np.zeros(len(tries))
     for _ in range(CLOSING):
-        live = np.flatnonzero(open_ & (high > low * (1 + EXACT)) & (f_low < -EXACT))
+        live = np.flatnonzero(open_ & (high > low * (1 + exact)) & (f_low < -EXACT))
         if not len(live):
             break
         x = _between(low[live], f_low[live], high[live], f_high[live])

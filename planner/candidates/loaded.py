@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,14 +38,20 @@ class Loaded:
     @staticmethod
     def of(c: Candidate, s: Setup, index: int) -> Loaded:
         """One candidate, design `index` of `s`."""
-        use = np.zeros((1, len(s.mix.share)))
-        for row in c.bounds.values():
-            for w, u in row.items():
-                use[0, int(w)] = max(use[0, int(w)], u)
-        role, ranks = s.does(c.role), np.array([float(c.design.attn_dp)])
-        load = np.array([c.busy if role == "prefill" else c.sequences])
-        whole = Loaded(s, role, np.array([index]), load, use, ranks)
+        whole = Loaded.of_all([c], s, np.array([index]))
         return whole.parts[0][1] if whole.parts else whole
+
+    @staticmethod
+    def of_all(candidates: Sequence[Candidate], s: Setup, index: Ints) -> Loaded:
+        """Candidates of one role, designs `index` of `s`."""
+        use, role = np.zeros((len(candidates), len(s.mix.share))), s.does(candidates[0].role)
+        for i, c in enumerate(candidates):
+            for row in c.bounds.values():
+                for w, u in row.items():
+                    use[i, int(w)] = max(use[i, int(w)], u)
+        ranks = np.array([float(c.design.attn_dp) for c in candidates])
+        load = np.array([c.busy if role == "prefill" else c.sequences for c in candidates])
+        return Loaded(s, role, index, load, use, ranks)
 
     @property
     def parts(self) -> list[tuple[Ints, Loaded]]:

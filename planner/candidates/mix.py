@@ -78,6 +78,10 @@ class Mix:
         return float(self.share @ (self.decodes * (self.isl + self.osl / 2))) / self.steps
 
 
+UNHURRIED_S = 1e6
+"""Limit on a first token that is kept at whatever load has a queue with an end."""
+
+
 @dataclass(frozen=True)
 class Promise:
     """The SLO in seconds as the cautious prediction must keep it, and how load arrives."""

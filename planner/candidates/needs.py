@@ -23,6 +23,7 @@ class Counts:
 
     latency: bool
     watts: bool
+    waits: bool = False
 
     @staticmethod
     def of(goal: Goal, watts_limited: bool) -> Counts:
@@ -32,7 +33,14 @@ class Counts:
     @property
     def grows(self) -> What | None:
         """What of it grows with a replica's load."""
+        if self.waits:
+            return "waits"
         return "latency" if self.latency else "watts" if self.watts else None
+
+    @property
+    def slow(self) -> bool:
+        """Whether it matters how long requests take."""
+        return self.latency or self.waits
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ def needs_of(pool: Sequence[Candidate], counts: Counts, punctual: bool) -> Needs
     seconds = np.array([_waits(c, buckets) for c in pool])
     light = np.array([c.lighter for c in pool]) if counts.grows and all(c.lighter for c in pool) else None
     if light is not None:
-        light = light[:, :, [int(w) for w in buckets]] if counts.latency else light
+        light = light[:, :, [int(w) for w in buckets]] if counts.slow else light
     slow, watts = grown(counts, seconds, np.array([c.watts for c in pool]), light, (sent, hidden))
     if any(c.key.power for c in pool):  # what their GPUs may draw of a feed
         watts = np.hstack([watts, np.array([[c.gpus * (c.key.power or AS_THEY_COME)] for c in pool])])
@@ -105,8 +113,8 @@ def grown(
     `handed`: what a transfer takes and hides, (n, w) each."""
     slow, drawn = np.zeros_like(seconds), np.zeros((len(watts), 1))
     if counts.watts:
-        drawn = watts[:, None] if light is None or counts.latency else light[:, :, 0]
-    if counts.latency:
+        drawn = watts[:, None] if light is None or counts.slow else light[:, :, 0]
+    if counts.slow:
         slow = moved(seconds if light is None else light, *handed)
     return slow, drawn
 

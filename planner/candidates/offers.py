@@ -159,6 +159,9 @@ class Offer:
             return [self._candidate(i) for i in self._kept(self._needs(counts, None))]
         light = lighter(self.loaded(np.arange(len(self))), counts.grows)
         kept = self._kept(self._needs(counts, light))
+        if counts.grows == "waits":
+            each = [tuple(tuple(row) for row in light[i].tolist()) for i in kept]
+            return [replace(self._candidate(i), lighter=rows) for i, rows in zip(kept, each, strict=True)]
         lines, made = tangents(self.loaded(np.array(kept)), counts.grows), []
         for k, i in enumerate(kept):
             c, own = self._candidate(i), tuple(tuple(row) for row in light[i].tolist())

@@ -61,7 +61,7 @@ highest at it."""
 MOSTLY = (0.999, 0.99, 0.9)
 """Shares of requests of one bucket, the rest by the workload's mix, under which lines are looked at, too."""
 
-What = Literal["watts", "latency"]
+What = Literal["watts", "latency", "waits"]
 
 Line = tuple[float, dict[str, float]]
 """(a, b by bucket), as `Column.tangents` in `solvers/fleet/types.py`."""
@@ -84,7 +84,10 @@ class Tangents:
 
 def lighter(columns: Loaded, what: What) -> Floats:
     """What columns cost at LIGHTER shares of their load: watts (m, k, 1), or seconds of each bucket,
-    (m, k, w)."""
+    (m, k, w); where waits are limited until the first token and for a further one, (m, 2k, w)."""
+    if what == "waits":
+        both = columns.asked(LIGHTER, seconds_of)
+        return both.reshape(len(both), -1, both.shape[-1])
     return columns.asked(LIGHTER, _watts if what == "watts" else _seconds)
 
 
@@ -233,6 +236,18 @@ def _seconds(columns: Loaded, p: Points) -> Floats:
         return p.ttft_s
     first = p.tpot_s * columns.setup.mix.emitted if columns.role == "decode" else p.ttft_s
     return np.asarray(first + (osl - 1) * np.where(osl > 1, p.tpot_s, 0.0))
+
+
+def seconds_of(columns: Loaded, p: Points) -> Floats:
+    """What a request of each bucket waits for its first token and for a further one, cautious, (m, 2, w); one
+    token has none further. A decode server's step of a pair's first token counts with the sender's caution,
+    which is at least 1 where there is any."""
+    s, role = columns.setup, columns.role
+    other, none = s.caution(role)[1, p.index, None], np.zeros_like(p.tpot_s)
+    step = min(1.0, float(np.exp(s.risk_z))) * s.mix.emitted * p.tpot_s
+    until = step if role == "decode" else p.cautious_ttft_s
+    further = none if role == "prefill" else np.where(s.mix.osl > 1, other * p.tpot_s, 0.0)
+    return np.stack([until, further], axis=1)
 
 
 def _mean(columns: Loaded, seconds: Floats) -> Floats:

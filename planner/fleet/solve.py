@@ -14,6 +14,7 @@ from planner.plans import schema
 from planner.plans.found import Found
 from planner.plans.verified import Unsound
 from planner.question.asked import Asked
+from planner.question.posed import unhurried
 from planner.replicas.pool import Pool
 from planner.replicas.unpaired import not_between
 from planner.search.changes import judged
@@ -22,6 +23,7 @@ from planner.search.limits import LEAST_S, left
 from planner.search.question import Question
 from planner.search.simple import SAME, Simple, by_chance, kinds, simplest
 from planner.search.splits import unsplit
+from planner.search.together import may, together
 from planner.why import shortage
 from solvers.linear import Limits
 
@@ -53,16 +55,21 @@ EXTRA_S = 2.0
 """At most: they explain the plan, they don't make it better. Not as long as the search took: on a busy
 machine that is longer, and the same question would have another explanation."""
 
+ROUTES_SHARE = 0.7
+"""Part of the time of a search for fleets whose routes keep the limits one by one: the rest is for others."""
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Posed:
-    """What was asked, as `pose` has it; its candidates, and the question of the fleet."""
+    """What was asked, as `pose` has it; its candidates, and the question of the fleet; whether a better plan
+    was refused."""
 
     asked: Asked
     pool: Pool
     question: Question
+    refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ def without(posed: Posed, simple: Simple, error: Unsound, whole: bool = False) -
         said = f"a better plan is not shown, as {error.message} (at {error.where}); please report this"
         warnings = [*warnings, schema.PlanWarning(code="unsound", message=said)]
     asked = replace(posed.asked, warnings=warnings)
-    return replace(posed, asked=asked, pool=replace(posed.pool, candidates=rest))
+    return replace(posed, asked=asked, pool=replace(posed.pool, candidates=rest), refused=True)
 
 
 def ruled_out(error: MeshwrightError, posed: Posed) -> MeshwrightError:
@@ -134,7 +141,10 @@ def solved(
     solving = time.perf_counter()
     until = time.monotonic() + (1 - EXTRA_SHARE) * max(began + limits.seconds - solving, LEAST_S)
     with deadline(began + limits.seconds):
-        found = find(posed.question, posed.pool, left(limits, until))
+        share = ROUTES_SHARE if may(posed.question, posed.pool) else 1.0
+        found = over_routes(
+            posed, find(posed.question, posed.pool, left(limits, until, share)), limits, until
+        )
     if bound is not None:
         found = replace(
             found, solution=judged(replace(found.solution, bound=bound), limits), unclosed=LEFT_OUT
@@ -161,6 +171,25 @@ def solved(
     nodes = None if limits.work is None else max(limits.work // EXTRA_NODES, 1)
     extra = replace(limits, seconds=min(spare_s, EXTRA_S) / 2, work=nodes)
     return Solved(posed, simple, extra)
+
+
+def over_routes(posed: Posed, found: Found, limits: Limits, until: float) -> Found:
+    """`found`, or a better fleet that keeps the limits in the mean over its routes, under a bound on all such
+    fleets where there is time for one; else the bound is of fleets every route of which keeps them."""
+    if found.solution.status == "interrupted" or not may(posed.question, posed.pool):
+        return found
+    if posed.refused:  # the bound is that of the first search, of all fleets
+        return replace(found, apart=False)
+    try:
+        return together(posed.question, found, lambda: unhurried(posed.asked), left(limits, until))
+    except OutOfTime:
+        if found.solution.objective is not None:
+            return found
+        return replace(found, solution=replace(found.solution, status="time_limit"))  # others may do it
+    except KeyboardInterrupt:
+        if found.solution.objective is None:
+            raise
+        return found.interrupted()
 
 
 def few_kinds(posed: Posed, found: Found, limits: Limits) -> Simple:

@@ -120,6 +120,30 @@ def chance(limit: float | None, ways: Sequence[Way]) -> float | None:
     return min(_kept(limit, way) for way in ways)
 
 
+def chance_of_mean(limit: float, ways: Sequence[Way]) -> float:
+    """Odds that the mean over the requests of all ways is within `limit`: errors of all ways count as one, as
+    in `mean_band`.
+
+    >>> [round(chance_of_mean(100.0, [Way(1.0, t, 0.2)]), 3) for t in (100.0, 80.0, 125.0)]
+    [0.5, 0.874, 0.126]
+    >>> round(chance_of_mean(100.0, [Way(9.0, 50.0, 0.2), Way(1.0, 200.0, 0.2)]), 3)  # a mean of 65
+    0.969
+    """
+    rate = sum(way.rate for way in ways)
+    if all(way.above == 0 or way.time <= 0 for way in ways):
+        return float(sum(way.rate * way.time for way in ways) <= limit * rate)
+    low, high = -FAR, FAR
+    for _ in range(HALVINGS):
+        z = (low + high) / 2
+        kept = sum(way.rate * way.time * way.factor(z) for way in ways) <= limit * rate
+        low, high = (z, high) if kept else (low, z)
+    return chance_below(low)
+
+
+FAR, HALVINGS = 50.0, 60
+"""Deviations beyond which odds are 0 or 1, and halvings between these: to rounding."""
+
+
 def _kept(limit: float, way: Way) -> float:
     time, sigma = way.time, way.above if limit > way.time else way.sigma
     if time <= 0 or sigma == 0:

@@ -32,6 +32,8 @@ class Found:
     bounding: FleetProblem | None = None  # that the bound speaks of, where it is another
     others: Mapping[str, float] = field(default_factory=dict)  # of links' time, what other models take
     unclosed: str = ""  # what else than time left a gap between fleet and bound
+    together: bool = False  # its routes keep the limits in the mean over all requests of a bucket, not each
+    apart: bool = True  # the bound speaks of fleets every route of which keeps the limits by itself
 
     @property
     def space(self) -> FleetProblem:

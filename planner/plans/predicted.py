@@ -1,7 +1,8 @@
 """What a plan promises in all: totals with their 80 % bands, and the chance that each limit is kept.
 
 The rate's band comes from the phase that binds (`binding`), those of TTFT and TPOT from the servers that make
-the first token and the others. A limit's chance is that of the way through the fleet that keeps it worst.
+the first token and the others. A limit's chance is that of the mean over all requests of a bucket, of the
+bucket that keeps it worst; of a percentile that of the way through the fleet that keeps it worst.
 
 Watts are those of the cluster's GPUs, all of them: a replica's at its load, and `idle_watts` of GPUs that
 stand in no replica, in nodes that are otherwise unused, too: whoever has them has them switched on. Hosts,
@@ -19,7 +20,7 @@ from cluster_configs.schema import NodeClass
 from planner.cost.bands import of_role
 from planner.cost.power import idle_watts
 from planner.plans import placement, schema
-from planner.plans.bands import Edges, Totals, Way, band, chance
+from planner.plans.bands import Edges, Totals, Way, band, chance, chance_of_mean
 from planner.plans.binding import rate_edges, rate_sigma
 from planner.plans.found import Found, Group, Path, paths
 from planner.plans.operation import index_of
@@ -59,9 +60,19 @@ def chances(found: Found, made: Sequence[Group]) -> tuple[float | None, float | 
 
 
 def kept(found: Found, ways: Sequence[Path]) -> tuple[float | None, float | None]:
-    """Odds that the `ways` keep the limits on TTFT and TPOT."""
-    slo, (firsts, others) = found.workload.slo, times_ms(found, ways)
-    return chance(slo.ttft_ms, firsts), chance(slo.tpot_ms, others)
+    """Odds that the `ways` keep the limits on TTFT and TPOT: those of the bucket whose requests keep them
+    worst in the mean, or of the way that does where a percentile is promised."""
+    slo, limits = found.workload.slo, (found.workload.slo.ttft_ms, found.workload.slo.tpot_ms)
+    if slo.percentile != "mean" and found.workload.loop == "open":
+        firsts, others = times_ms(found, ways)
+        return chance(limits[0], firsts), chance(limits[1], others)
+    odds: tuple[list[float], list[float]] = ([], [])
+    for bucket in {way.bucket for way in ways}:
+        own = times_ms(found, [way for way in ways if way.bucket == bucket])
+        for kind, (limit, times) in enumerate(zip(limits, own, strict=True)):
+            if limit is not None and times:
+                odds[kind].append(chance_of_mean(limit, times))
+    return min(odds[0], default=None), min(odds[1], default=None)
 
 
 def longer(p: Path) -> float:

@@ -23,6 +23,10 @@ NEAR = 1 - 1e-6
 """Share of a cap from which on it holds a server."""
 
 
+ROUTES = "fleets every route of which keeps the limits by itself, not only all requests of a bucket together"
+"""What the bound speaks of where means over routes were not looked at."""
+
+
 def space_of(asked: Asked, found: Found) -> Space:
     """The space of a solved fleet; complete where no cap leaves anything out."""
     caps = list(_caps(asked, found))
@@ -74,6 +78,8 @@ def _caps(asked: Asked, found: Found) -> Iterator[Cap]:
         yield Cap(what=what, value=1, binds=True)
     if asked.workload.longest >= LONG and not asked.offload:
         yield Cap(what="sizes of a long prompt's chunks", value=len(CHUNKS) + 1, binds=True)
+    if found.apart and asked.workload.slo.limits:
+        yield Cap(what=ROUTES, value=1, binds=True)
     if len(asked.workload.buckets) > FEW:
         yield Cap(what="buckets whose servers are looked at almost alone", value=FEW, binds=True)
     if found.objective.name == "latency" and len(asked.workload.buckets) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,15 +33,40 @@ def strain(found: Found, made: Sequence[Group], factor: float = 1.0) -> float:
     worst = max(fullness(g) for g in made)
     if not np.isfinite(worst) or any(not np.isfinite(g.operation.sequences) for g in made):
         return float("inf")
-    for path in paths(found, made):
-        promise = path.first.setup.promise
-        worst = max(worst, path.cautious_ttft_s / promise.ttft_s)
-        if found.workload.buckets[path.bucket].osl > 1:
-            worst = max(worst, path.tpot_s * path.decoder.caution[1] / promise.tpot_s)
+    worst = max(worst, *_used(found, paths(found, made)))
     if most := found.problem.budget.get("watts"):
         worst = max(worst, watts(found, made) / most)
     nic = busy(found, all_pairs(found, made))
     return max(worst, *nic.values()) if nic else worst
+
+
+def _used(found: Found, ways: Sequence[Path]) -> Iterator[float]:
+    """Shares of the limits that each path takes, or all of a bucket together."""
+    if found.together:
+        yield from used_together(found, ways).values()
+        return
+    for path in ways:
+        yield from _of_limits(found, path)
+
+
+def used_together(found: Found, ways: Sequence[Path]) -> dict[tuple[int, int], float]:
+    """Shares of the limits on TTFT (0) and TPOT (1) that the requests of each bucket take in the mean,
+    whatever way they take, each with its own caution: what errors have in common moves all ways alike."""
+    sums: dict[tuple[int, int], tuple[float, float]] = {}
+    for path in ways:
+        for kind, own in enumerate(_of_limits(found, path)):
+            rate, waiting = sums.get((kind, path.bucket), (0.0, 0.0))
+            sums[kind, path.bucket] = rate + path.rate, waiting + path.rate * own
+    return {key: waiting / rate for key, (rate, waiting) in sums.items()}
+
+
+def _of_limits(found: Found, path: Path) -> list[float]:
+    """Shares of the limits on TTFT and, where there are tokens after the first, on TPOT that a path takes."""
+    promise = path.first.setup.promise
+    used = [path.cautious_ttft_s / promise.ttft_s]
+    if found.workload.buckets[path.bucket].osl > 1:
+        used.append(path.tpot_s * path.decoder.caution[1] / promise.tpot_s)
+    return used
 
 
 def scaled(found: Found, factor: float) -> Found:

@@ -19,12 +19,15 @@ the smallest share that a bucket fills (`Candidate.least`): no fleet is better t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from cluster_configs.schema import NodeClass, ResolvedCluster, declared_link
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import undominated
 from planner.candidates.needs import Counts
+from planner.candidates.tangents import Line
 from planner.cost.power import idle_watts
 from planner.cost.transfer import inside_bytes_per_s, nic_bytes_per_s
 from planner.inputs.options import Budget
@@ -32,7 +35,16 @@ from planner.problems.feeds import feed_watts, replica_watts
 from planner.problems.pairs import Side, Traffic, fast, groups_of, merged, pairs_of, rows, sent_between
 from planner.problems.ways import link_name
 from planner.replicas.pool import Pool
-from solvers.fleet.types import Column, FleetProblem, Goal, Stock
+from solvers.fleet.types import Column, FleetProblem, Goal, Stock, Wait
+
+
+@dataclass(frozen=True)
+class Together:
+    """Limits on what all requests of a bucket wait for in the mean, whatever route they take, in place of
+    those that every column keeps by itself; and lines under what those at a candidate wait for, by both."""
+
+    limits: Mapping[str, Wait]
+    lines: Mapping[str, Mapping[str, tuple[Line, ...]]] = field(default_factory=dict)
 
 
 def state(
@@ -42,24 +54,28 @@ def state(
     budget: Budget,
     side: Side,
     pool: Pool,
+    together: Together | None = None,
 ) -> FleetProblem:
-    """The fleet problem of the pool's candidates on `cluster`: the plan's, or the bound's."""
+    """The fleet problem of the pool's candidates on `cluster`: the plan's, or the bound's. `together`: limits
+    are of all routes together."""
     nodes = {node.id: node for node in cluster.classes}
     candidates = [c for c in pool.candidates if rows(c, side)]
     groups, member_of = groups_of(candidates, nodes, traffic, side, pool.edges)
     nics, inside = (
         fast(candidates, member_of, nodes, traffic, port) for port in (nic_bytes_per_s, inside_bytes_per_s)
     )
-    found = pairs_of(groups, cluster, traffic, (nics, inside), side, pool.pairing, goal.spends == "latency")
+    timed = goal.spends == "latency" or together is not None
+    found = pairs_of(groups, cluster, traffic, (nics, inside), side, pool.pairing, timed)
     pairs, into = merged(found.pairs)
     links = found.links
     member_of = {c: into.get(g, g) for c, g in member_of.items()}
     paired = {g for p, d, _ in pairs for g in (p, d)}
     able = [c for c in candidates if c.role == "mixed" or member_of[c.id] in paired]
-    counts = Counts.of(goal, budget.watts is not None)
+    counts = replace(Counts.of(goal, budget.watts is not None), waits=together is not None)
+    lines = together.lines if together else {}
     sizes = {node.id: node.gpus_per_node for node in cluster.classes}
     columns = {
-        c.id: _column(c, member_of.get(c.id), traffic, goal, cluster, side)
+        c.id: _column(c, member_of.get(c.id), traffic, goal, cluster, side, lines.get(c.id, {}))
         for c in undominated(able, sizes, counts, member_of)
     }
     for a, b in permutations(cluster.classes, 2) if cluster.links else ():
@@ -79,6 +95,7 @@ def state(
         kinds={c.id: c.kind for c in able if c.id in columns},
         feeds=feed_watts(cluster),
         inside=found.inside,
+        waits=together.limits if together else {},
     )
 
 
@@ -96,6 +113,7 @@ def _column(
     goal: Goal,
     cluster: ResolvedCluster,
     side: Side,
+    waits: Mapping[str, tuple[Line, ...]],
 ) -> Column:
     late: dict[str, float] = {}
     if goal.spends == "latency":
@@ -114,4 +132,5 @@ def _column(
         sent=sent,
         tangents=c.tangents if goal.spends in ("watts", "latency") or side == "bound" else (),
         feeds=replica_watts(c, cluster),
+        waits=waits,
     )

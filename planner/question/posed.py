@@ -7,12 +7,13 @@ warning; one that was asked for is infeasible, unless requests that come more se
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
 from planner.candidates.ask import Ask
 from planner.candidates.deadline import late
-from planner.candidates.mix import Promise
+from planner.candidates.mix import UNHURRIED_S, Promise
 from planner.candidates.pairing import Edges
 from planner.cost.idle_cache import resting_of
 from planner.cost.student import deviations
@@ -122,6 +123,16 @@ def ask_of(asked: Asked) -> Ask:
         busiest=o.max_utilisation,
         power_limits=limits_of(asked.cluster),
     )
+
+
+def unhurried(asked: Asked) -> Pool:
+    """Candidates that need not keep the limits by themselves: where means over all routes are limited. Raises
+    OutOfTime."""
+    ask = replace(ask_of(asked), waits=True)
+    ask = replace(ask, promise=replace(ask.promise, ttft_s=UNHURRIED_S, tpot_s=inf))
+    edges = Edges((UNHURRIED_S,), (inf,))
+    pool = generate(asked.cluster.classes, ask, links=asked.cluster.links, edges=edges)
+    return pool if asked.only is None else asked.only(pool, ask, asked.cluster)
 
 
 def pooled(asked: Asked, given: Pool | None = None) -> tuple[Pool, Question]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 
 from cluster_configs.schema import ResolvedCluster
 from planner.candidates.pairing import Edges
@@ -33,9 +34,12 @@ class Question:
     worst: float | None = None
     survive: Survive | None = None
 
-    def state(self, pool: Pool, side: Side = "plan") -> FleetProblem:
-        """The numbers of the plan's problem, or of the bound's."""
-        problem = stated.state(self.cluster, self.traffic, self.objective.goal, self.budget, side, pool)
+    def state(self, pool: Pool, side: Side = "plan", together: stated.Together | None = None) -> FleetProblem:
+        """The numbers of the plan's problem, or of the bound's; `together`: limits are of all routes
+        together."""
+        traffic = self.traffic if together is None else replace(self.traffic, ttft_s=inf)
+        own = self.cluster, traffic, self.objective.goal, self.budget
+        problem = stated.state(*own, side, pool, together)
         problem = replace(problem, most_kinds=self.most_kinds)
         if self.survive is not None:
             lost = fleet_types.Survive(self.survive.nodes, self.survive.share, sure=side == "plan")

@@ -92,7 +92,7 @@ def by_chance(best: Found, chosen: Found, limits: Limits) -> Found:
     """`chosen`, which is as good as `best` or better, under the bound and in the pool of that one: all that
     the bound speaks of, not the few candidates that were looked at last."""
     proven = judged(replace(chosen.solution, bound=best.solution.bound), limits)
-    return replace(_among(best, chosen), bounding=best.space, solution=proven)
+    return replace(_among(best, chosen), bounding=best.space, solution=proven, apart=best.apart)
 
 
 def _among(best: Found, chosen: Found) -> Found:

@@ -44,6 +44,7 @@ idle[g]    i[g] + GPUs of g in replicas          == nodes[g] * gpus_per_node[g]
 budget[b]  what the fleet takes of b             <= budget[b]
 whole[g]   y[g] == nodes its replicas take, where no two replicas can share a node; otherwise
 fit, full, cover   the replicas of g pack into its y[g] nodes, and multi-node ones into domains (`packing.py`)
+wait, mean   what requests of a bucket wait for in the mean (`waits.py`)
 cost   watts or latency that grow with the load, by their tangents (`costs.py`)
 feed   what the GPUs of a rack or zone may draw together (`feeds.py`)
 paid   nodes whose parts are several stocks are paid once (`boxes.py`)
@@ -76,6 +77,7 @@ from solvers.fleet import idle as fleet_idle
 from solvers.fleet import kinds as fleet_kinds
 from solvers.fleet import prices as fleet_prices
 from solvers.fleet import survive as fleet_survive
+from solvers.fleet import waits as fleet_waits
 from solvers.fleet.extract import extract
 from solvers.fleet.flows import FREE
 from solvers.fleet.reference import reference
@@ -158,8 +160,8 @@ def build(p: FleetProblem, until: float = INF) -> Built:
     scale = {c: fleet_costs.scale(column, unit) for c, column in fleet_costs.curved(p).items()}
     e = m.reals("e", scale, {c: n_most[c] + FREE * most * len(unit) for c in scale})
     kinds, held = fleet_kinds.variables(p, m), fleet_survive.variables(p, m)
-    paid = fleet_boxes.variables(m, p)
-    built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, kinds, held, paid)
+    paid, waiting = fleet_boxes.variables(m, p), fleet_waits.variables(p, m, FREE * most)
+    built = Built(m, n, y, f, x, idle, rate, at, unit, e, scale, kinds, held, paid, waiting)
 
     m.minimise(p.objective.terms(p, built))
     if p.objective.spends == "usd_per_hour" and len(p.stocks) <= CLASSES:
@@ -259,14 +261,11 @@ def carried(
 
 
 def balance(p: FleetProblem, s: FleetSolution, limits: Limits) -> FleetSolution:
-    """The same fleet and rate with its traffic spread so that the fullest resource is as free as can be.
-
-    A vertex of the MILP may fill one replica and leave its twin idle; queues are shortest when all are alike.
-    Where latency is the objective, or energy that grows with the load, the flows are the answer, and stay.
-    Raises KeyboardInterrupt.
-    """
+    """The same fleet and rate with its traffic spread so that the fullest resource is as free as can be: a
+    vertex of the MILP may fill one replica and leave its twin idle. Where latency is the objective, or energy
+    that grows with the load, or waits are limited, the flows are the answer. Raises KeyboardInterrupt."""
     bent = fleet_costs.curved(p)
-    if not s.rate or p.objective.spends == "latency" or (p.objective.spends == "watts" and bent):
+    if not s.rate or p.objective.spends == "latency" or (p.objective.spends == "watts" and bent) or p.waits:
         return s
     budget = {b: x for b, x in p.budget.items() if b == "latency" or (b == "watts" and bent)}
     fixed = replace(_only(p, s.replicas), demand=s.rate, objective=fleet_goals.GPUS, budget=budget)
@@ -293,6 +292,7 @@ ROWS: tuple[Callable[[FleetProblem, Built], None], ...] = (
     _budgets,
     fleet_feeds.add,
     fleet_costs.add,
+    fleet_waits.add,
     fleet_kinds.add,
     fleet_boxes.add,
     fleet_survive.add,

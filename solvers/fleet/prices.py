@@ -1,10 +1,10 @@
 """Prices: what a fleet with one replica of a column loses against the best fractional one, at least; columns
 that lose too much are left out before integers are searched for.
 
-Rows are shared by columns, or one column's own (`busy`, `run`, `load`, `cost`). Let z be the optimum of the
-relaxation and y its duals. With those of the shared rows kept,
+Rows are shared by columns, or one column's own (`busy`, `run`, `load`, `cost`, `wait`). Let z be the optimum
+of the relaxation and y its duals. With those of the shared rows kept,
 
-    r[c] = min  reduced costs of n[c], f[c,w], e[c]    over c's own rows, with n[c] = 1
+    r[c] = min  reduced costs of n[c], f[c,w], e[c], z[c,l]    over c's own rows, with n[c] = 1
 
 is what a replica of c adds to z at least; n of them add n times as much, as own rows are cones. A fleet with
 c is no better than z + r[c]. All r are one linear program with duals y' of the own rows. What the two solves
@@ -28,7 +28,7 @@ import numpy as np
 from solvers.fleet.types import Built, FleetProblem, FleetSolution
 from solvers.linear import INF, Limits, Status, glop, judge, met
 
-OWN = ("busy", "run", "load", "cost")
+OWN = ("busy", "run", "load", "cost", "wait")
 """Families of rows whose keys begin with their column."""
 
 MANY = 500
@@ -80,7 +80,7 @@ def prices(built: Built, limits: Limits) -> Prices | None:
     duals = np.array(whole.dual_values())
     own = np.array([family in OWN for family, _ in m.rows])
     at_one = {v.column for v in built.n.values()}
-    free = {v.column for v in (*built.f.values(), *built.e.values())}
+    free = {v.column for v in (*built.f.values(), *built.e.values(), *built.z.values())}
     _, reduced = a.reduced(np.where(own, 0.0, duals))
     lower, upper = np.zeros_like(a.lower), np.zeros_like(a.upper)
     lower[list(at_one)] = upper[list(at_one)] = 1.0

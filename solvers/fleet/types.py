@@ -39,6 +39,9 @@ class Column:
     tangents: Sequence[tuple[float, Mapping[str, float]]] = ()
     feeds: Mapping[str, float] = field(default_factory=dict)  # watts of a replica on each: `feeds.py`
     least: float = 0.0  # requests/s of all buckets that each of its replicas serves at least
+    waits: Mapping[str, Sequence[tuple[float, Mapping[str, float]]]] = field(
+        default_factory=dict
+    )  # `waits.py`
 
     @cached_property
     def stands(self) -> Mapping[tuple[str, int], int]:
@@ -133,6 +136,15 @@ class Survive:
 
 
 @dataclass(frozen=True)
+class Wait:
+    """A limit on what requests of a bucket wait for in the mean; whether the `moves` of pairs count."""
+
+    bucket: str
+    seconds: float
+    moves: bool = False
+
+
+@dataclass(frozen=True)
 class FleetProblem:
     """Numbers only, keyed by id; units: docstring of `solvers/fleet`. A column that `kinds` does not name
     is a kind by itself."""
@@ -151,6 +163,7 @@ class FleetProblem:
     survive: Survive | None = None
     feeds: Mapping[str, float] = field(default_factory=dict)  # watts: `feeds.py`
     inside: Mapping[str, float] = field(default_factory=dict)
+    waits: Mapping[str, Wait] = field(default_factory=dict)  # by the names that columns have lines for
 
     def __post_init__(self) -> None:
         """Numbers that would make the answer wrong in silence are mistakes of the caller."""
@@ -247,3 +260,4 @@ class Built:
     u: Mapping[str, Var] = field(default_factory=dict)
     at: Mapping[tuple[str, int, Hashable], Var] = field(default_factory=dict)
     paid: Mapping[str, Var] = field(default_factory=dict)
+    z: Mapping[tuple[str, str], Var] = field(default_factory=dict)

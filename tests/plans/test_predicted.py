@@ -57,11 +57,33 @@ def test_answers_of_one_token_have_no_time_between_tokens():
     assert predicted.kept(found(ttft_ms=500.0, tpot_ms=1.0), [one]) == (pytest.approx(0.5), None)
 
 
-def test_the_worst_way_says_how_sure_a_limit_is():
-    """TTFT of 500 and 800 ms under a limit of 1,000: the second, however few take it; TPOT of the first."""
+def ways() -> list[Path]:
+    """99 of 100 requests have a first token after 500 ms and one each 49 ms, one after 800 and each 20."""
     fast = Path(0, 99.0, group(FIRST, OTHER), None, ttft_s=0.5, tpot_s=0.049)
-    slow = Path(0, 1.0, group(FIRST, OTHER), None, ttft_s=0.8, tpot_s=0.02)
-    ttft, tpot = predicted.kept(found(ttft_ms=1000.0, tpot_ms=50.0), [fast, slow])
+    return [fast, Path(0, 1.0, group(FIRST, OTHER), None, ttft_s=0.8, tpot_s=0.02)]
+
+
+def test_the_mean_of_all_ways_says_how_sure_a_limit_is():
+    """Errors that ways have in common move them alike, so of one deviation the mean has it, too."""
+    ttft, tpot = predicted.kept(found(ttft_ms=1000.0, tpot_ms=50.0), ways())
+
+    assert ttft == pytest.approx(chance_below(log(1000 / 503) / FIRST))
+    assert tpot == pytest.approx(chance_below(log(50 / (0.99 * 49 + 0.01 * 20)) / OTHER))
+
+
+def test_the_bucket_that_is_kept_worst_says_how_sure_a_limit_is():
+    late = Path(1, 1.0, group(FIRST, OTHER), None, ttft_s=0.9, tpot_s=0.02)
+
+    assert predicted.kept(found(ttft_ms=1000.0), [*ways(), late])[0] == pytest.approx(
+        chance_below(log(1000 / 900) / FIRST)
+    )
+
+
+def test_of_a_percentile_the_worst_way_says_how_sure_a_limit_is():
+    """TTFT of the second, however few take it; TPOT of the first."""
+    asked = found(ttft_ms=1000.0, tpot_ms=50.0, percentile="p90")
+    asked.workload = asked.workload.model_copy(update={"arrivals": "open"})
+    ttft, tpot = predicted.kept(asked, ways())
 
     assert ttft == pytest.approx(chance_below(log(1000 / 800) / FIRST))
     assert tpot == pytest.approx(chance_below(log(50 / 49) / OTHER))

@@ -8,7 +8,7 @@ import pytest
 from planner.candidates.candidate import Key
 from planner.candidates.setup import Made
 from planner.inputs.options import Options, Survive
-from planner.inputs.workload import Bucket, Workload
+from planner.inputs.workload import Bucket, Slo, Workload
 from planner.objectives import COST, ENERGY, LATENCY
 from planner.plans import space
 from planner.plans.schema import OUT_OF_TIME
@@ -46,6 +46,7 @@ def found(*candidates, made=None, gpus: int = 8, survive=None, objective=COST, *
         pool=Pool(candidates or (candidate(),), {m.key: m for m in made}, **pool),
         cluster=Some(classes=[node("small", 1), node("n", gpus)]),
         space=Some(columns=dict.fromkeys("abc"), survive=survive),
+        apart=False,
     )
 
 
@@ -62,6 +63,16 @@ def test_a_small_space_is_whole_and_counts_what_it_looked_at():
 
     assert (told.considered, told.kept, told.complete) == (3 + 40, 3, True)
     assert [cap.what.split(" (")[0] for cap in told.caps] == [GPUS, USUAL, SEQUENCES]
+
+
+@pytest.mark.parametrize(("limit", "named"), [(50.0, True), (None, False)])
+def test_routes_that_keep_a_limit_by_themselves_are_named_where_others_were_not_looked_at(limit, named):
+    load = CHAT.model_copy(update={"slo": Slo(ttft_ms=None, tpot_ms=limit)})
+    fleet = found()
+    fleet.apart = True
+
+    assert any(cap.what == space.ROUTES for cap in space_of(asked(load), fleet).caps) == named
+    assert all(cap.what != space.ROUTES for cap in space_of(asked(load), found()).caps)
 
 
 def test_what_there_was_no_time_for_is_named_by_class():

@@ -114,6 +114,18 @@ def test_the_strain_is_the_largest_share_of_any_limit(group, fleet, share):
     assert strain(fleet, [easy, group]) == strain(fleet, [group, easy]) == pytest.approx(share)
 
 
+def test_together_a_fleet_keeps_the_mean_of_all_its_requests():
+    """3 s, cautious, and 1 s: 2 requests/s and 6 wait 1.5 s in the mean, of 2; each by itself may not."""
+    slow, quick = Group("slow", ttft_s=2.0, caution=(1.5, 1.0), full=0.1), Group("quick", full=0.1)
+    ways = {"slow": way(slow, rate=2.0), "quick": way(quick, rate=6.0)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "paths", lambda fleet, made: [ways[g.name] for g in made])
+        apart, both = found(), replace(found(), together=True)
+
+        assert strain(apart, [slow, quick]) == pytest.approx(1.5)
+        assert strain(both, [slow, quick]) == pytest.approx((2 * 3.0 + 6 * 1.0) / 8 / 2)
+
+
 def test_each_limit_is_kept_by_the_side_that_answers_for_it(monkeypatch):
     """A first token by the group that prefills, the others by the one that decodes."""
     first = Group("p", ttft_s=1.0, tpot_s=9.0, caution=(1.5, 99.0))
