@@ -117,7 +117,7 @@ def given_up(plan: Plan) -> str:
         return f"this plan is {far} {side} it, without copies of experts"
     kinds = counted(own[0], "kind")
     fewer = f"for {kinds} of replica in place of {p.kinds[-1].kinds:,}"
-    unpaid = f", as the others' own band is {say.percent(p.unpaid)}" if p.unpaid is not None else ""
+    unpaid = "" if p.unpaid is None else f": the rest brings less than its own band, {say.percent(p.unpaid)}"
     return f"this plan is {far} {side} it, {fewer}{unpaid}"
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from planner.check import check
 from planner.plans.schema import Plan
+from planner.reports.proven import given_up
 from tests.check.plans import moe
 
 
@@ -20,6 +21,14 @@ def test_more_than_was_asked_for_may_be_given_up_for_a_band():
     assert codes(0.01, None) == ["given_up_over"]
     assert codes(0.01, 0.05) == []
     assert codes(0.01, 0.015) == ["given_up_over"]
+
+
+def test_a_plan_says_which_band_kinds_are_left_out_for():
+    d = moe().model_dump(mode="json", by_alias=True)
+    d["proof"]["unpaid"] = 0.052
+    said = given_up(Plan.model_validate(d))
+
+    assert said.endswith("1 kind of replica in place of 3: the rest brings less than its own band, 5.2 %")
 
 
 @pytest.mark.parametrize(
