@@ -69,8 +69,12 @@ def wait_for(parts: Parts, load: Load, places: Floats) -> Waiting:
     c = np.maximum(np.where(known, places, 1.0), 1e-3)
     u = np.clip(load.arrivals * (base_s / c + work_s), TINY, None)
     free = np.maximum(1 - u, NEAREST)
-    few = _few(load.arrivals, base_s, work_s, c)
-    g = np.where(c <= FEW, few, _many(load, base_s, c))
+    g = _many(load, base_s, c)
+    every = np.broadcast_arrays(load.arrivals, base_s, work_s, c, g)
+    few = np.flatnonzero((every[3] <= FEW) & known)
+    if len(few):
+        g = every[4].copy()
+        g[few] = _few(*(np.asarray(x[few]) for x in every[:4]))
     chance = np.where(u < 1, 1 / (1 + free * g), 1.0)
     square = total(load.share * parts.steps**2) / np.maximum(steps, TINY) ** 2
     given_s = u / (free * load.arrivals) * np.where(steps > 0, square, 1.0) / 2
@@ -79,10 +83,9 @@ def wait_for(parts: Parts, load: Load, places: Floats) -> Waiting:
 
 def _few(rate: Floats, base_s: Floats, work_s: Floats, c: Floats) -> Floats:
     """G(c) of at most FEW places, from the part of one upwards."""
-    whole = np.floor(np.minimum(c, FEW))
-    g = np.zeros_like(c * rate)
-    for k in range(FEW, -1, -1):  # the last k places
-        n = np.maximum(np.minimum(c, FEW) - k, 0.0)
+    whole, g = np.floor(c), np.zeros_like(c * rate)
+    for k in range(int(whole.max()), -1, -1):  # the last k places
+        n = np.maximum(c - k, 0.0)
         a = n / np.maximum(rate * (base_s + n * work_s), TINY)
         g = np.where(k <= whole, np.minimum(a * (1 + g), NEVER), 0.0)
     return g

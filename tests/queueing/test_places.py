@@ -54,6 +54,17 @@ def test_both_laws_are_alike_where_they_meet_and_none_waits_without_limit():
     assert waiting(25.0, 24.0).mean_s[0, 0] > 1e6
 
 
+def test_each_server_waits_for_its_own_places_whoever_is_looked_at_with_it() -> None:
+    """Also where all have as many, told once."""
+    step = StepTimes(*(np.full(3, x) for x in (0.1, 0.0, 0.0, 0.0, 0.0, 1.0)))
+    rate = np.array([[0.5], [1.0], [2.0]])
+    shape = step, one(0), one(1), one(11), rate, np.inf, "mean", "open", "decode"
+    alike, own = (estimate(*shape, places=p).ttft_s[:, 0] - 0.05 for p in (3.0, np.array([1.0, 2.0, 40.0])))
+
+    assert alike == pytest.approx([waiting(r, 3).mean_s[0, 0] for r in (0.5, 1.0, 2.0)])
+    assert own == pytest.approx([waiting(r, p).mean_s[0, 0] for r, p in ((0.5, 1), (1.0, 2), (2.0, 40))])
+
+
 @pytest.mark.parametrize(
     ("mix", "places", "used"),
     [("chat", 2, 0.5), ("chat", 6, 0.85), ("chat", 30, 0.92), ("conversation", 6, 0.6)],
