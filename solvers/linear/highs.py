@@ -53,6 +53,10 @@ ARENA_MAX = -8
 """Number of the setting of glibc's `mallopt` that limits its heaps (malloc.h: M_ARENA_MAX)."""
 
 
+MOST_NODES = 2**31 - 1
+"""Nodes of a search that HiGHS takes as a limit."""
+
+
 def _one_heap() -> None:
     """One heap for all threads: glibc gives a thread that solves one of its own, and keeps what solves free
     there (31 MB more after 5,000 plans in one process: `benchmarks.soak`). Elsewhere nothing is done."""
@@ -74,7 +78,7 @@ def solve(
     solver = highspy.Highs()
     options = settings(limits) | shaped(len(model.rows), len(model.integer))
     if nodes is not None:
-        options["mip_max_nodes"] = nodes
+        options["mip_max_nodes"] = min(nodes, MOST_NODES)
     for name, value in options.items():
         if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise ValueError(f"HiGHS refuses {name} = {value}")
@@ -161,7 +165,7 @@ def settings(limits: Limits) -> dict[str, object]:
         "mip_heuristic_run_rins": False,
     }
     if limits.work is not None:
-        options["mip_max_nodes"] = limits.work
+        options["mip_max_nodes"] = min(limits.work, MOST_NODES)
     return options
 
 

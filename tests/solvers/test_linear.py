@@ -28,6 +28,14 @@ def test_a_small_knapsack_is_proven():
     assert outcome.solver.startswith("HiGHS")
 
 
+@pytest.mark.parametrize("nodes", [1, 10**10])
+def test_a_search_may_have_any_number_of_nodes(nodes):
+    """HiGHS takes no more than 2^31 - 1."""
+
+    assert highs.solve(SMALL, Limits(work=nodes), None).value == pytest.approx(-15.0)
+    assert highs.solve(SMALL, Limits(), None, nodes=nodes).value == pytest.approx(-15.0)
+
+
 def test_comparisons_bring_both_sides_to_the_left():
     m = Linear("sides")
     a, b, c = m.reals("v", "abc").values()
