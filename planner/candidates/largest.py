@@ -40,7 +40,7 @@ CLOSING = 24
 EXACT = 1e-8
 """Relative width at which a section counts as closed."""
 
-ROUGH = 3e-4
+ROUGH = 1e-3
 """And where nothing but room is limited: how long requests take is told of loads that are asked for later."""
 
 MOSTLY = 0.5
@@ -97,7 +97,7 @@ def largest(s: Setup, index: Ints, asked: Asked) -> tuple[Floats, Floats]:
     all_ = np.broadcast_to(tries[None, :, None, :], (len(asked), n, w, k))
     falls = s.promise.percentile != "mean"
     free = min(s.promise.ttft_s, *(limit_s for _, limit_s in asked)) >= UNHURRIED_S
-    exact = ROUGH if free else EXACT
+    exact = ROUGH if free and s.promise.ttft_s < np.inf else EXACT
     low, high = closed(at, all_.reshape(-1, k), np.stack(known).reshape(-1, k), falls, exact)
     return low.reshape(len(asked), n, w), high.reshape(len(asked), n, w)
 
@@ -131,7 +131,8 @@ def busiest(s: Setup, index: Ints, within_s: Floats) -> tuple[Floats, Floats]:
         return np.asarray(np.maximum(late, p.other[same, bucket]))
 
     known = excess.transpose(0, 1, 3, 2).reshape(-1, len(levels))
-    low, high = closed(at, np.broadcast_to(levels, known.shape), known)
+    exact = ROUGH if min(within_s) >= UNHURRIED_S else EXACT
+    low, high = closed(at, np.broadcast_to(levels, known.shape), known, exact=exact)
     return low.reshape(k, n, w), high.reshape(k, n, w)
 
 
