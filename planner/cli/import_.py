@@ -57,7 +57,8 @@ def import_(
     from planner.errors import InputError, placed
     from planner.imports.read import read_path, read_stdin
 
-    found = read_stdin() if deployment == "-" else read_path(deployment)
+    with placed("standard input" if deployment == "-" else deployment):
+        found = read_stdin() if deployment == "-" else read_path(deployment)
     broken = list(dict.fromkeys(told(found, engine_version)))
     if facts:
         print_json({**found.facts, "refused": broken})

@@ -66,7 +66,7 @@ def whole(text: object) -> int | None:
     except (ValueError, OverflowError):  # no number, or infinite
         return None
     if abs(found) > MOST_NUMBER:
-        raise InputError(f"a number of {len(said)} digits", f"`{said[:20]}…`")
+        raise InputError(f"a number of {len(said)} digits, `{said[:20]}…`")
     return found
 
 

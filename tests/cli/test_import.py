@@ -219,3 +219,13 @@ def test_an_error_is_placed_where_the_model_was_named(
 
     assert f"at {at.format(script=script)}\n" in capsys.readouterr().err
     assert not path.exists()
+
+
+def test_a_number_of_hundreds_of_digits_is_one_of_its_file(tmp_path, capsys):
+    script = tmp_path / "serve.sh"
+    script.write_text(f"vllm serve Qwen/Qwen3-8B --tensor-parallel-size 1{'0' * 400}\n")
+
+    assert run(["import", str(script), "--facts"]) == 2
+    said = capsys.readouterr().err
+    assert f"at {script}" in said
+    assert "a number of 401 digits, `10000000000000000000…`" in said
