@@ -22,8 +22,9 @@ class Predicted(Part):
     """usd_per_mtok: per million *output* tokens. None where it cannot be known (no price, no rate).
 
     `watts`: of all GPUs of the cluster, those in no replica at rest. `chance_ttft`, `chance_tpot`: odds that
-    what is measured keeps the limit, by the prediction's error, on the way through the fleet that keeps it
-    worst; None without a limit, or where no prediction made the figure.
+    what is measured keeps the limit, by the prediction's error: the mean of the bucket that keeps it worst,
+    or at a percentile the way through the fleet that does; None without a limit, or where no prediction made
+    the figure.
     """
 
     out_tok_per_s: Band
