@@ -104,19 +104,23 @@ def places_of(
 ) -> Floats:
     """Requests that a full cache holds on average, at least one, (n,): `room` (n,) less what the next request
     just does not fit into, E[need²] / 2 E[need] (`planner.queueing.admission`), over what one `held` (n, w)
-    on average, buckets (w,) by their `share` and their decode steps. Where all hold as much from entry to end
-    (`whole`) as many as fit. Infinite of a cache that takes nothing.
+    on average, buckets (w,) by their `share` and their decode steps; never more than prompts fit in. Where
+    all hold as much from entry to end (`whole`) as many as fit. Infinite of a cache that takes nothing.
 
     >>> one = np.array([1.0])
     >>> of = np.array([26.0]), 10 * one[None], 8 * one[None], one, one
     >>> [places_of(*of, whole=whole) for whole in (True, False)]
     [array([3.]), array([2.2])]
+    >>> places_of(np.array([15.0]), 10 * one[None], 8 * one[None], one, one, whole=False)
+    array([1.])
     """
     weight = share * np.maximum(decodes, TINY)
     mean = held @ (weight / weight.sum())
     sent = need[:, share > 0]
     needed = np.maximum(need @ share, TINY)
     full = np.maximum((room - need**2 @ share / (2 * needed)) / np.maximum(mean, TINY), 1.0)
+    enter = np.floor(room * (1 + ROUNDING) / np.maximum(sent.min(axis=1), TINY))
+    full = np.minimum(full, np.maximum(enter, 1.0))
     if whole:
         most = sent.max(axis=1)
         fit = np.maximum(np.floor(room * (1 + ROUNDING) / np.maximum(most, TINY)), 1.0)

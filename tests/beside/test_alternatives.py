@@ -61,7 +61,7 @@ def test_a_plan_of_one_kind_is_told_what_pairs_would_give():
     split = next(a for a in made.alternatives if a.what == "prefill/decode split")
 
     assert [r.role for r in made.replicas] == ["mixed"]
-    assert (split.status, split.objective) == ("proven", 3.0)
+    assert (split.status, split.objective) == ("proven", 4.0)
 
 
 def test_answers_of_one_token_cannot_be_split():
