@@ -89,10 +89,16 @@ def words_of(container: Doc) -> list[str]:
     return found
 
 
+ALL = -1
+"""Devices of a Compose service, as Docker counts all that there are."""
+
+
 def whole_count(value: Any) -> int:
     """A number of things. Raises ValueError where it is none that a cluster has."""
     if abs(found := int(value)) > MOST_OF_A_KIND:
         raise ValueError(f"{str(value)[:20]}… is more than {MOST_OF_A_KIND:,}")
+    if found < 0:
+        raise ValueError(f"{found} of a thing are fewer than none")
     return found
 
 
@@ -269,7 +275,12 @@ def _compose(doc: Doc, files: Files) -> Iterator[Group]:
         devices = (((deploy.get("resources") or {}).get("reservations") or {}).get("devices")) or []
         ids = [str(i) for d in devices for i in d.get("device_ids") or []]
         count = len(ids) or next(
-            (whole_count(d["count"]) for d in devices if isinstance(d.get("count"), int)), None
+            (
+                whole_count(d["count"])
+                for d in devices
+                if isinstance(d.get("count"), int) and d["count"] != ALL
+            ),
+            None,
         )
         s = started(service, files, {"CUDA_VISIBLE_DEVICES": ",".join(ids)} if ids else None)
         if s is not None:

@@ -157,3 +157,18 @@ def test_an_infinite_number_of_replicas_is_no_error_of_ours(
     (tmp_path / "d.yaml").write_text(POD.format(replicas=".inf"))
     assert run(["import", str(tmp_path / "d.yaml"), "--gpus", "8xH100"]) == 2
     assert "not of its form" in capsys.readouterr().err
+
+
+COMPOSE = """
+services:
+  chat:
+    image: vllm/vllm-openai
+    command: --model Qwen/Qwen3-8B -tp 2
+    deploy: {resources: {reservations: {devices: [{driver: nvidia, count: COUNT}]}}}
+"""
+
+
+def test_fewer_than_no_gpus_are_refused_and_all_are_those_of_the_command() -> None:
+    with pytest.raises(InputError, match="-2 of a thing are fewer than none"):
+        read(COMPOSE.replace("COUNT", "-2"), "m.yaml")
+    assert read(COMPOSE.replace("COUNT", "-1"), "m.yaml").facts["gpus"] == 2
