@@ -64,6 +64,15 @@ def may(question: Question, pool: Pool) -> bool:
     return promise.percentile == "mean" and limited and not capped and question.budget.watts is None
 
 
+def alone(question: Question, pool: Pool) -> bool:
+    """Whether no two replicas find room: then there is one route."""
+    smallest = [
+        int(m.setup.designs.gpus[m.setup.fitting].min()) for m in pool.made.values() if len(m.setup.fitting)
+    ]
+    gpus = sum(node.gpus for node in question.cluster.classes)
+    return bool(smallest) and gpus < 2 * min(smallest)
+
+
 APART = ("watts", "latency")
 """What an objective may spend that grows with the load of each replica."""
 

@@ -19,7 +19,7 @@ from planner.plans.strain import SLACK, strain, used_together
 from planner.question.asked import LOADS, read
 from planner.question.posed import pose, unhurried
 from planner.search.find import find
-from planner.search.together import may
+from planner.search.together import alone, may
 from planner.search.traffic import carrying
 from solvers.linear import Limits
 
@@ -135,3 +135,10 @@ def test_means_are_looked_at_where_routes_can_make_up_for_each_other(asked, look
     _, pool, question = pose(read(None, "llama-3.1-8b", "1xL40S", "chat", load, options))
 
     assert may(question, pool) == looked
+
+
+@pytest.mark.parametrize(("gpus", "one"), [("1xL40S", True), ("2xL40S", False), ("1xL40S,1xL4", False)])
+def test_a_lone_replica_has_one_route(gpus, one):
+    _, pool, question = pose(read(None, "llama-3.1-8b", gpus, "chat", {}, {"engine": "vllm"}))
+
+    assert alone(question, pool) == one
