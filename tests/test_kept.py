@@ -257,7 +257,7 @@ def test_the_report_says_where_for_how_long_and_what_a_gb_is_worth(
 ) -> None:
     (tmp_path / "t.csv").write_text(TRACE)
     asked = ["--gpus", "1xl40s", "--model", "llama-3.1-8b", "--engine", "vllm"]
-    app.run(["plan", *asked, "--trace", str(tmp_path / "t.csv")])
+    app.run(["plan", *asked, "--trace", str(tmp_path / "t.csv"), "--details"])
     said = " ".join(capsys.readouterr().out.split())
 
     assert "kept in" in said

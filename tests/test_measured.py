@@ -535,5 +535,5 @@ def test_a_reader_sees_designs_by_their_names(capsys: pytest.CaptureFixture[str]
     assert app.run([*args, "--isl", "1000", "--osl", "100"]) == 0
     out, err = capsys.readouterr()
     assert "a10g" in out
-    assert "the best possible among 2 designs" in out
+    assert "nothing cheaper among 2 designs" in out
     assert "throughput comes from" in err

@@ -37,7 +37,7 @@ def ran(command: str) -> tuple[str, Plan]:
     """What a command of the page prints, and its plan."""
     said = StringIO()
     with TemporaryDirectory() as folder, chdir(REPO), redirect_stdout(said):
-        assert app.run([*shlex.split(command), "-o", f"{folder}/plan.json"]) == 0
+        assert app.run([*shlex.split(command), "--details", "-o", f"{folder}/plan.json"]) == 0
         return said.getvalue(), Plan.model_validate_json(
             Path(folder, "plan.json").read_text(encoding="utf-8")
         )

@@ -167,6 +167,8 @@ def _group(r: Replica, engine: bool, precision: bool) -> list[str]:
     """Count and layout, GPUs, what it does, what it has of its own, its batch and load."""
     gpus = " + ".join(f"{n} x {device}" for device, n in _gpus(r).items())
     extra = [r.engine_name] * engine + [say.precision(r)] * precision
+    extra += [f"GPU limit {r.power_limit_watts:g} W"] if r.power_limit_watts else []
+    extra += [f"drafts by {r.draft.kind}"] if r.draft else []
     return [
         f"{r.count:,} x {say.layout(r)}",
         f"on {gpus}",

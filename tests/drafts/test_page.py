@@ -14,7 +14,7 @@ def test_its_command_prints_what_it_says(capsys):
     (command,) = re.findall(r"^\$ meshwright (.*)$", PAGE, flags=re.MULTILINE)
     (said,) = re.findall(r"says `(.*?)`", PAGE)
 
-    assert app.run(shlex.split(command)) == 0
+    assert app.run([*shlex.split(command), "--details"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert said in printed
     assert "no speculative decoding" in printed

@@ -13,6 +13,7 @@ from planner.designs.shape import Floats, StepTimes
 from planner.queueing.closed import Ring, at_rate, rate_of
 from planner.queueing.line import line, moments, soft_ceil, softmin
 from planner.queueing.load import Limits, Load, Parts, column
+from planner.queueing.places import Waiting
 from planner.queueing.prefill import step_shares, ttft_s, utilisation
 from planner.queueing.tail import ttft_quantile
 from planner.queueing.tpot import averaged, behind, growth, mean_tpot_s
@@ -220,7 +221,8 @@ def test_later_percentiles_are_later_and_never_before_the_requests_own_steps() -
     p = parts([500.0, 2000.0], [100.0, 20.0])
     of = load(p, [2.0, 1.0], 4096)
     met = line(of, p.drain_s, moments(of, of.sequences))
-    found = [ttft_quantile(of, met, q) for q in (0.5, 0.9, 0.95, 0.99)]
+    nobody = Waiting(np.zeros((1, 1)), np.zeros((1, 1)))
+    found = [ttft_quantile(of, met, nobody, q) for q in (0.5, 0.9, 0.95, 0.99)]
 
     assert all((less < more).all() for less, more in pairwise(found))
     assert (found[0] >= of.prompt_s).all()

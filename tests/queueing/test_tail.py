@@ -8,7 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from planner.queueing.places import Waiting
 from planner.queueing.tail import GAMMA_QUANTILES, _mixture_quantile, gamma_of, gamma_quantile
+
+NOBODY = Waiting(np.zeros((1, 1)), np.zeros((1, 1)))
+"""Every request finds a place."""
 
 
 @given(st.floats(1.0, 60.0))
@@ -44,7 +48,7 @@ def test_a_quantile_of_a_mixture_leaves_the_tail_beyond_it(terms, tail):
     chance = np.array([[c / whole for c, _, _ in terms]])
     scale, shape = (np.array([[[t[k] for t in terms]]]) for k in (1, 2))
     none, gap = np.zeros((1, 1)), np.full((1, 1), 1e-6)
-    z = float(_mixture_quantile(chance, scale, shape, none, gap, tail)[0, 0])
+    z = float(_mixture_quantile(chance, scale, shape, none, gap, NOBODY, none, tail)[0, 0])
 
     beyond = float((chance * np.exp(-((z / scale[:, 0]) ** shape[:, 0]))).sum())
     assert beyond == pytest.approx(tail, rel=1e-3)
@@ -53,6 +57,7 @@ def test_a_quantile_of_a_mixture_leaves_the_tail_beyond_it(terms, tail):
 def test_where_most_find_nobody_the_quantile_lies_in_the_step_that_runs():
     """Nobody waits in line; 80 % come while a step of 10 s runs, evenly: a tail of 20 % is 7.5 s from it."""
     one = np.ones((1, 1, 1))
-    z = _mixture_quantile(np.zeros((1, 1)), one, one, np.full((1, 1), 0.8), np.full((1, 1), 10.0), 0.2)
+    none, step = np.zeros((1, 1)), np.full((1, 1), 10.0)
+    z = _mixture_quantile(none, one, one, np.full((1, 1), 0.8), step, NOBODY, none, 0.2)
 
     assert float(z[0, 0]) == pytest.approx(7.5, rel=1e-4)

@@ -263,7 +263,7 @@ def test_every_command_of_the_page_runs(tmp_path, monkeypatch, capsys):
     assert len(commands) >= 6
     for command in commands:
         assert (command, app.run(command.split())) == (command, 0), capsys.readouterr().err
-    assert "What each costs the others" in capsys.readouterr().out
+    assert "Proof of all together" in capsys.readouterr().out
     assert (tmp_path / "manifests/qwen3-32b/README.md").exists()
 
 

@@ -38,7 +38,7 @@ def test_the_contracts_example_has_thirty_cells_and_the_last_option_varies_faste
 
 
 def test_every_option_of_plan_may_stay_or_vary() -> None:
-    of_plan = {name.removesuffix("_s") for name in signature(plan).parameters} - {"json", "output"}
+    of_plan = {name.removesuffix("_s") for name in signature(plan).parameters} - {"details", "json", "output"}
 
     assert set(grid.Options.model_fields) == of_plan
     assert set(grid.Vary.model_fields) == of_plan
