@@ -297,7 +297,8 @@ def _chances(
                     )
                     chances.append(_beyond(z, skew))
         if case.workload.loop == "open":
-            chances.append(all_taken(int(least / replica.attn_dp / full), count))
+            left = (least, least - prompts)  # prompts in work hold room, too
+            chances += [all_taken(int(room / replica.attn_dp / full), count) for room in left]
     low, high = min(chances, default=0.0), max(chances, default=1.0)
     if not low - POINTS <= cache.delayed <= high + POINTS:
         text = f"{cache.delayed:.3g} of requests wait, but {low:.3g} to {high:.3g} meet a full cache"
