@@ -36,7 +36,7 @@ from planner.search.shortlists import ROUNDED
 from planner.search.traffic import carrying
 from solvers import fleet
 from solvers.fleet.types import FleetProblem, FleetSolution, Wait
-from solvers.linear import Limits, gap
+from solvers.linear import Limits, Status, gap
 
 ROUNDS = 12
 """Rounds of adding lines at most."""
@@ -86,8 +86,9 @@ def together(question: Question, best: Found, unhurried: Callable[[], Pool], lim
         s = search.solved("bound", closer(left(limits, until, SHARE)))
         if s.bound is not None:
             bound = s.bound if bound is None else _tighter(question, bound, s.bound)
-        if s.objective is None and best.solution.objective is None:
-            return replace(best, solution=s, apart=False)
+        nothing = s.objective is None or (s.status == "optimal" and s.rate <= 0)
+        if nothing and best.solution.objective is None:
+            return replace(best, solution=replace(s, objective=None), apart=False)
         if s.objective is None or bound is None or _near(question, best, bound, limits):
             break
         best = search.better(s, best, left(limits, until))
@@ -108,7 +109,8 @@ def together(question: Question, best: Found, unhurried: Callable[[], Pool], lim
         if not (search.sharper(s) | search.tighter(s)):
             break
     if best.solution.objective is None:  # nor is it proven that there is none
-        return replace(best, solution=replace(best.solution, status="time_limit", bound=bound), apart=False)
+        open_: Status = "time_limit" if _late(until) else "within_gap"
+        return replace(best, solution=replace(best.solution, status=open_, bound=bound), apart=False)
     unclosed = "" if _late(until) or _near(question, best, bound, limits) else LOOSE
     return _proven(question, replace(best, apart=False), bound, unclosed, limits)
 

@@ -166,7 +166,8 @@ def test_the_prices_at_which_the_mix_changes_are_those_of_a_scan(asked):
             if edge is not None:
                 met += 1
                 near, far = edge * (2 - away), edge * away
-                assert prices.cheapest(name, near).at(near) == pytest.approx(mine.at(near))
+                # plans of servers stop within a hundredth of what the mean over all routes allows
+                assert prices.cheapest(name, near).at(near) == pytest.approx(mine.at(near), rel=0.01)
                 assert prices.cheapest(name, far).at(far) < mine.at(far) * (1 - 1e-5)
         for p in (one.price * f for f in (0.5, 0.8, 1.3, 2.0)):
             inside = (one.below or 0) <= p <= (one.above or 1e9)

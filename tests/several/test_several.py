@@ -70,7 +70,7 @@ def test_what_a_model_costs_is_the_total_less_what_the_others_take_alone():
         assert each.marginal > 0
 
 
-@pytest.mark.parametrize(("rates", "objective"), [((260.0, 26.0), "cost"), ((None, None), None)])
+@pytest.mark.parametrize(("rates", "objective"), [((240.0, 24.0), "cost"), ((None, None), None)])
 def test_the_others_without_a_model_are_no_worse_than_they_stand(monkeypatch, rates, objective):
     """Where the search of the rest finds a poor fleet, the one that there is counts."""
     poor = list[float]()
