@@ -176,12 +176,10 @@ def solved(
 def over_routes(posed: Posed, found: Found, limits: Limits, until: float) -> Found:
     """`found`, or a better fleet that keeps the limits in the mean over its routes, under a bound on all such
     fleets where there is time for one; else the bound is of fleets every route of which keeps them."""
-    if found.solution.status == "interrupted":
+    if found.solution.status == "interrupted" or not may(posed.question, posed.pool):
         return found
     if alone(posed.question, posed.pool):
         return replace(found, apart=False)
-    if not may(posed.question, posed.pool):
-        return found
     if posed.refused:  # the bound is that of the first search, of all fleets
         return replace(found, apart=False)
     try:
