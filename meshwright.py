@@ -11,7 +11,6 @@ one environment one of both is lost, which is said here and not met as a missing
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,9 +28,10 @@ TWO_OF_A_NAME = (
 
 def _package() -> object:
     """Our package `planner`. Raises ImportError where it is another's."""
-    if find_spec("planner") is None or find_spec("planner.plans") is None:
+    package = import_module("planner")
+    if "plan_several" not in getattr(package, "__all__", ()):
         raise ImportError(TWO_OF_A_NAME)
-    return import_module("planner")
+    return package
 
 
 def __getattr__(name: str) -> object:
