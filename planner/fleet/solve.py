@@ -178,10 +178,8 @@ def over_routes(posed: Posed, found: Found, limits: Limits, until: float) -> Fou
     fleets where there is time for one; else the bound is of fleets every route of which keeps them."""
     if found.solution.status == "interrupted" or not may(posed.question, posed.pool):
         return found
-    if alone(posed.question, posed.pool):
-        return replace(found, apart=False)
-    if posed.refused:  # the bound is that of the first search, of all fleets
-        return replace(found, apart=False)
+    if posed.refused or alone(posed.question, posed.pool):
+        return replace(found, apart=False)  # where a plan was refused the bound is the first search's
     try:
         return together(posed.question, found, lambda: unhurried(posed.asked), left(limits, until))
     except OutOfTime:

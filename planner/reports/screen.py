@@ -165,7 +165,7 @@ def _clipped(line: str) -> str:
 
 def _group(r: Replica, engine: bool, precision: bool) -> list[str]:
     """Count and layout, GPUs, what it does, what it has of its own, its batch and load."""
-    gpus = " + ".join(f"{n} x {device}" for device, n in _gpus(r).items())
+    gpus = " + ".join(f"{n} x {device}" for device, n in say.gpus_by_device(r).items())
     extra = [r.engine_name] * engine + [say.precision(r)] * precision
     extra += [f"GPU limit {r.power_limit_watts:g} W"] if r.power_limit_watts else []
     extra += [f"drafts by {r.draft.kind}"] if r.draft else []
@@ -177,13 +177,6 @@ def _group(r: Replica, engine: bool, precision: bool) -> list[str]:
         f"batch {r.max_batch:,}",
         f"{say.percent(r.utilisation)} busy",
     ]
-
-
-def _gpus(r: Replica) -> dict[str, int]:
-    gpus = dict[str, int]()
-    for stage in r.stages:
-        gpus[stage.device] = gpus.get(stage.device, 0) + stage.gpus
-    return gpus
 
 
 CHAINS = 3

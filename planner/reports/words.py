@@ -117,10 +117,15 @@ def layout(r: Replica) -> str:
 
 def hardware(r: Replica) -> str:
     """GPUs of one replica, devices in stage order: `8×h100-sxm`, `4×h100-sxm + 4×l40s`."""
+    return " + ".join(f"{n}×{device}" for device, n in gpus_by_device(r).items())
+
+
+def gpus_by_device(r: Replica) -> dict[str, int]:
+    """GPUs of one replica of each device, in stage order."""
     gpus: dict[str, int] = {}
     for stage in r.stages:
         gpus[stage.device] = gpus.get(stage.device, 0) + stage.gpus
-    return " + ".join(f"{n}×{device}" for device, n in gpus.items())
+    return gpus
 
 
 def noted(w: PlanWarning) -> str:
