@@ -125,7 +125,7 @@ def test_what_is_expected_at_each_percentile_is_the_plans_own_at_its_own() -> No
     found = replayed("percentile")
     assert found.expected["ttft_ms"]["p95"] == pytest.approx(found.predicted["ttft_ms"].value, rel=0.05)
     assert list(found.expected["ttft_ms"]) == ["mean", "p50", "p90", "p95", "p99"]
-    assert not replayed("h100-8").expected
+    assert not replayed("gb200-nvl72").expected
 
 
 def test_more_than_it_serves_is_overload_and_no_less() -> None:

@@ -22,10 +22,10 @@ from planner.simulate.groups import Servers
 from planner.simulate.steps import Leveled, alone_s, leveled
 from tests.simulate.test_answer import golden
 
-DECODING = (("percentile", "r1"), ("h100-8", "d1"), ("latency", "d1"), ("two-4090-384gb", "r1"))
+DECODING = (("percentile", "r1"), ("gb200-nvl72", "d1"), ("latency", "d1"), ("two-4090-384gb", "r1"))
 """Golden plans and groups of theirs that decode: whole requests, sides of pairs, weights in host memory."""
 
-PREFILLING = (("h100-8", "p1"), ("latency", "p1"))
+PREFILLING = (("gb200-nvl72", "p1"), ("latency", "p1"))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ OWN_MATTER = {
     "gh200-480gb": "of 126 layers in host memory",
     "one-4090-128gb": "in host memory",
     "drafts": "tokens accepted",
-    "h100-8": "KV cache moves",
+    "gb200-nvl72": "KV cache moves",
     "unlike-stages": "pp2",
     "profile": "measured",
     "spot-cloud": "spot",
