@@ -94,7 +94,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "--loop closed": ("--closed-loop", "--offline", "--saturated"),
     "--loop open": ("--open-loop", "--poisson", "--online"),
 }
-"""Our option with a value → what others call it."""
+"""Options of other tools, by ours with a value that shows how it is written."""
 
 CHOSEN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("--tp", "-tp", "--tensor-parallel-size", "--tp-size", "--tensor-parallel"), "tp=2"),
@@ -196,7 +196,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "experts": ("eplb", "moe", "balance", "expert"),
     "schema": ("spec", "jsonschema", "format"),
 }
-"""Our command → what others call it."""
+"""Commands of other tools, by ours that does the same."""
 
 VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "--engine": {
@@ -217,7 +217,7 @@ VALUES: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("concurrency", "offline", "saturated"), "closed"),
     },
 }
-"""An option → what others call its values → ours."""
+"""By option: values as other tools call them, and ours."""
 
 
 def unknown_option(name: str, own: Collection[str]) -> InputError | None:
